@@ -20,7 +20,9 @@ from metricfast.exceptions import PreprocessorError
 from metricfast.learners.base.inputs import begin_fit
 from metricfast.learners.embedding.adapter_training import (
     AdapterTraining,
+    _Fold,
     affordable,
+    nearest_of_rank,
     orthogonal_maps,
     regressions,
 )
@@ -440,13 +442,38 @@ def test_the_gradient_of_prefixes_is_the_slope(scored):
     assert not slopes[0].any()
 
 
+@pytest.mark.parametrize("scored", [True, False])
 @pytest.mark.parametrize("rank", [4, 50])
-def test_rank(rank):
-    model = AdapterLearner(rank=rank, random_state=0).fit(PAIRS[TRAIN], SCORES[TRAIN])
+@EVERY_SIDE
+def test_rank(side, rank, scored):
+    given = (PAIRS, SCORES) if scored else (POSITIVES,)
+    train, test = ([each[some] for each in given] for some in (TRAIN, TEST))
+    model = AdapterLearner(side, rank=rank, random_state=0).fit(*train)
     change = model.parameters_[0] - np.eye(N_FEATURES)
     assert np.linalg.matrix_rank(change, tol=1e-8) == min(rank, N_FEATURES)
-    given = spearmanr(cosines(PAIRS[TEST, 0], PAIRS[TEST, 1]), SCORES[TEST])[0]
-    assert model.score(PAIRS[TEST], SCORES[TEST]) > given
+    if scored and side != "both":
+        assert model.start_ == "regression"
+    score = model.score(*test)
+    model.parameters_ = [np.eye(N_FEATURES)]
+    assert score > model.score(*test) + (0.1 if side == "both" else 0.01)
+
+
+@pytest.mark.parametrize("n", [40, 500])
+@pytest.mark.parametrize("side", ["query", "database"])
+def test_rank_of_other_features(side, n):
+    # Few points are trained on in their span.
+    wide = np.random.default_rng(0).normal(size=(N_FEATURES, 200))
+    sides = QUERIES[:n] @ wide, DOCUMENTS[:n] @ wide[:, : 150 if n < 100 else 9]
+    model = AdapterLearner(side, rank=3, random_state=0).fit(sides[0], X_database=sides[1])
+    assert np.linalg.matrix_rank(model.parameters_[0], tol=1e-6) == 3
+    assert model.score(sides[0], X_database=sides[1]) > 5 / n
+
+
+def test_the_nearest_matrix_of_a_rank():
+    change = RNG.normal(size=(7, 9))
+    U, values, V = np.linalg.svd(change, full_matrices=False)
+    np.testing.assert_allclose(nearest_of_rank(change, 2), (U[:, :2] * values[:2]) @ V[:2])
+    np.testing.assert_array_equal(nearest_of_rank(change, 7), change)
 
 
 @EVERY_SIDE
@@ -486,6 +513,29 @@ def test_wide_points_are_trained_on_in_their_span(side, scored, n_components, mo
     expected = AdapterLearner(side, **how).fit(*given)
     np.testing.assert_allclose(model.parameters_[0], expected.parameters_[0], atol=1e-5)
     assert model.penalty_ == expected.penalty_ < np.inf
+
+
+@pytest.mark.parametrize("scored", [True, False])
+@EVERY_SIDE
+def test_costs_of_changes_in_the_span(side, scored, monkeypatch):
+    """They are the costs of the whole maps."""
+    train, seen = _Fold.train, []
+
+    def compared(self, halvings, before):
+        costs = train(self, halvings, before)
+        expected = self._training.costs(self.trained(halvings)(), [self.held_out])
+        np.testing.assert_allclose(costs, expected, atol=1e-9)
+        seen.append(self._projected)
+        return costs
+
+    monkeypatch.setattr(_Fold, "train", compared)
+    wide = np.array(PAIRS if scored else POSITIVES) @ RNG.normal(size=(N_FEATURES, 300))
+    wide += 0.3 * RNG.normal(size=wide.shape)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        AdapterLearner(side, random_state=0).fit(wide[:90], *([SCORES[:90]] if scored else []))
+    assert seen
+    assert None not in seen
 
 
 def test_the_penalty_is_chosen_on_a_sample(monkeypatch):

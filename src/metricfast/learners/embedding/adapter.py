@@ -74,8 +74,9 @@ class AdapterLearner(EmbeddedMetricMixin):
         work as well: cut points after them, and divide them by their length. The loss is then the
         mean over these prefixes. Only for ``side="both"``.
     rank : int, optional
-        Greatest rank of the difference of the map from its start, by default not limited: the map
-        is ``I + A @ B.T``, where A and B have so many columns, if it starts from the identity.
+        Greatest rank of the change of points, by default not limited: the map is ``I + A @ B.T``,
+        where A and B have so many columns, or ``A @ B.T`` if the sides have other features. With
+        fewer `n_components`, the start is in the place of I.
     loss : "auto" or loss, default="auto"
         `CoSENT` for scores, by default with scale 5; a loss with `takes_tags` for pairs that belong
         together, by default `NTXent` with temperature 0.07, or 0.03 if one side is mapped. The
@@ -326,4 +327,5 @@ class AdapterLearner(EmbeddedMetricMixin):
             return [*unchanged, ("projection", partial(projection, self.n_components_))]
         if self.side == "both":
             return unchanged
-        return unchanged + orthogonal_maps(self.side, bool(unchanged)) + regressions(self.side)
+        rotations = orthogonal_maps(self.side, bool(unchanged), self.rank)
+        return unchanged + rotations + regressions(self.side, self.rank)

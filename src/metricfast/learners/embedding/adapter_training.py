@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import eigh
 from scipy.stats import rankdata
 from sklearn.preprocessing import normalize
 
@@ -24,7 +25,7 @@ from metricfast.selection import Judge, Judgement
 from metricfast.selection._evidence import choose, excess, means
 from metricfast.selection._judge import judge_costs
 from metricfast.selection._splits import ENOUGH
-from metricfast.training.embedded import embed_samples
+from metricfast.training.embedded import embed
 from metricfast.training.lbfgs import minimize_smooth
 from metricfast.training.objective import Objective
 from metricfast.training.problem import EMBEDDING, Problem
@@ -84,17 +85,20 @@ def stay(L: Array, pairs: Pairs) -> Array:
     return L.astype(pairs.queries.dtype)
 
 
-def regressions(side: str) -> list[tuple[str, Start]]:
+def regressions(side: str, rank: int | None = None) -> list[tuple[str, Start]]:
     """Return least squares of points of a side, to predict those that belong to them."""
     return [
-        (f"regression, ridge={ridge:g}", partial(_regression, side, ridge)) for ridge in _RIDGES
+        (f"regression, ridge={ridge:g}", partial(_regression, side, ridge, rank))
+        for ridge in _RIDGES
     ]
 
 
-def orthogonal_maps(side: str, same_width: bool) -> list[tuple[str, Start]]:
+def orthogonal_maps(
+    side: str, same_width: bool, rank: int | None = None
+) -> list[tuple[str, Start]]:
     """Return rotations of a side to the points of the other one (Procrustes)."""
     return [
-        (f"orthogonal, tie={tie:g}", partial(_orthogonal, side, tie))
+        (f"orthogonal, tie={tie:g}", partial(_orthogonal, side, tie, rank))
         for tie in (_TIES if same_width else _TIES[:1])
     ]
 
@@ -107,7 +111,18 @@ def _aligned(side: str, pairs: Pairs) -> tuple[Array, Array, Floats]:
     return (Y, X, share) if side == "database" else (X, Y, share)
 
 
-def _regression(side: str, ridge: float, pairs: Pairs) -> Array:
+def _finish(L: Array, rank: int | None, dtype: Any) -> Array:
+    """Return a start that differs from the identity by a rank, or that is as long as it."""
+    base, low = unchanged(L), rank is not None and rank < min(L.shape)
+    if low:
+        L = base + nearest_of_rank(L - base, rank)
+    if not (low and base.any()):
+        # The penalty depends on the length of the map, and cosines do not.
+        L = L * (math.sqrt(len(L)) / (np.linalg.norm(L) or 1.0))
+    return np.ascontiguousarray(L, dtype)
+
+
+def _regression(side: str, ridge: float, rank: int | None, pairs: Pairs) -> Array:
     """Return a map that is near the identity, or near 0 if both sides have other features."""
     X, Y, share = _aligned(side, pairs)
     share = (share if pairs.weight is None else share * pairs.weight).astype(X.dtype)
@@ -118,11 +133,10 @@ def _regression(side: str, ridge: float, pairs: Pairs) -> Array:
         L = np.eye(X.shape[1]) + np.linalg.solve(moments, weighted.T @ (Y - X)).T
     else:
         L = np.linalg.solve(moments, weighted.T @ Y).T
-    # As long as the identity: the penalty depends on it, and cosines do not.
-    return np.ascontiguousarray(L * (math.sqrt(len(L)) / (np.linalg.norm(L) or 1.0)), X.dtype)
+    return _finish(L, rank, X.dtype)
 
 
-def _orthogonal(side: str, tie: float, pairs: Pairs) -> Array:
+def _orthogonal(side: str, tie: float, rank: int | None, pairs: Pairs) -> Array:
     """Return the orthogonal map of greatest sum of cosines, weighted by centred scores.
 
     It is ``U @ V.T`` of the singular vectors of the products of both sides, plus `tie` times the
@@ -145,38 +159,49 @@ def _orthogonal(side: str, tie: float, pairs: Pairs) -> Array:
         L = np.eye(width) + _of_coordinates(L - np.eye(len(L)), mapped, given)
     else:
         L = _of_coordinates(L, mapped, given)
-    return np.ascontiguousarray(L * (math.sqrt(len(L)) / (np.linalg.norm(L) or 1.0)), X.dtype)
+    return _finish(L, rank, X.dtype)
 
 
 class _Inner(NamedTuple):
-    """Pairs and their start, in bases of the spans of mapped and of given points; None for none.
+    """Pairs and maps in bases of the spans of mapped and of given points; None for none.
 
-    `whole`: the start, as a map of the points as given.
+    `start`: the start. `base`: the map that changes are added to.
+    `whole`: the same map, of the points as given.
     """
 
     pairs: Pairs
     start: Array
+    base: Array
     whole: Array
     mapped: Array | None
     given: Array | None
 
     def coordinates(self, L: Array) -> Array:
         """Return a map in the bases."""
-        L = L if self.given is None else L @ self.given.T
+        L = L if self.given is None else _times(self.given, L).T
         return L if self.mapped is None else self.mapped @ L
 
     def map(self, change: Array) -> Array:
-        """Return the map that differs from the start by a change in the bases."""
-        if self.mapped is not None:
-            change = self.mapped.T @ change
-        return np.asarray(self.whole + (change if self.given is None else change @ self.given))
+        """Return the map of a change in the bases."""
+        return np.asarray(self.whole + _of_coordinates(change, self.mapped, self.given))
 
-    def embed(self, X: Array, change: Array) -> Array:
-        """Map points, without the map itself, which may be large."""
-        moved = _coordinates(X, self.given) @ change.T
-        return np.asarray(
-            _times(X, self.whole) + (moved if self.mapped is None else moved @ self.mapped)
-        )
+
+class _Projected(NamedTuple):
+    """Validation points of a side, in a basis that keeps their cosines under all changes of a map.
+
+    `points`: under the map without a change, first in the basis of mapped points.
+    `given`: in the basis of points that are given; None if this side is not mapped.
+    """
+
+    points: Array
+    given: Array | None
+
+    def map(self, change: Array) -> Array:
+        """Return mapped points, divided by their lengths."""
+        Z = self.points.copy()
+        if self.given is not None:
+            Z[:, : len(change)] += self.given @ change.T
+        return np.asarray(normalize(Z, copy=False))
 
 
 class _Fold:
@@ -185,22 +210,21 @@ class _Fold:
     def __init__(self, training: AdapterTraining, train: Pairs, held_out: Pairs) -> None:
         self._training, self.pairs, self.held_out = training, train, held_out
 
-    def begin(self, start: Start) -> Floats:
-        """Return the validation costs of a start."""
-        self._start, self._changes = start(self.pairs), dict[int, Array]()
-        return self._training.costs(self._start, self.held_out)
+    def begin(self, start: Start) -> None:
+        """Train from a start."""
+        self._changes = dict[int, Array]()
+        self._inner = self._training.in_span(self.pairs, start(self.pairs))
+        self._projected = self._training.project(self._inner, self.held_out)
 
     def train(self, halvings: int, before: int) -> Floats:
         """Train with a weight of the penalty, from the map of another, and return the costs."""
-        if not self._changes:
-            self._inner = self._training.in_span(self.pairs, self._start)
-        inner = self._inner
-        first = inner.start + self._changes[before] if before in self._changes else inner.start
-        change = self._training._minimize(inner, first, halvings)
-        self._changes[halvings] = change
-        if inner.given is None:
-            return self._training.costs(inner.map(change), self.held_out)
-        return self._training.costs_of_change(inner, change, self.held_out)
+        inner, training = self._inner, self._training
+        first = inner.base + self._changes[before] if before in self._changes else inner.start
+        change = self._changes[halvings] = training._minimize(inner, first, halvings)
+        if self._projected is None:
+            return training.costs(inner.map(change), [self.held_out])
+        sides = [each.map(change) for each in self._projected]
+        return 1 - self.held_out.values(*sides)
 
     def trained(self, halvings: int) -> Callable[[], Array]:
         """Return a function that returns the map of a weight, which is not kept."""
@@ -298,10 +322,9 @@ class AdapterTraining:
     def _unjudged(self, sample: Pairs) -> _Candidate:
         """Return the first start, and the map that is trained from it."""
         first = _Candidate(*self._first)
-        fold = _Fold(self, sample, sample)
-        fold.begin(first.start)
-        fold.train(0, 0)
-        return replace(first, halvings=0, map=fold.trained(0))
+        inner = self.in_span(sample, first.start(sample))
+        change = self._minimize(inner, inner.start, 0)
+        return replace(first, halvings=0, map=partial(inner.map, change))
 
     def _judged(
         self, judge: Judge, sample: Pairs, pairs: Pairs, rng: RandomState
@@ -324,7 +347,7 @@ class AdapterTraining:
         if not folds:
             return [_Candidate(*self._first)]
         weight = weights_of(folds)
-        tried = [_Candidate(*each, costs=self._begin(folds, each[1])) for each in self.starts]
+        tried = [_Candidate(*each, costs=self._costs_of(folds, each[1])) for each in self.starts]
         costs = np.array([each.costs for each in tried])
         best = choose(costs, weight, errors=errors)
         if not self._may_stay:
@@ -333,7 +356,8 @@ class AdapterTraining:
         # Among equally good candidates, the first is used. Other starts come last.
         tried[0] = replace(tried[0], place=0.0)
         for i in sorted({0, *self._rivals(tried, costs, weight, best)}):
-            self._begin(folds, tried[i].start)
+            for fold in folds:
+                fold.begin(tried[i].start)
             for place, (halvings, row) in enumerate(sorted(self._search(folds, weight).items())):
                 tried.append(
                     replace(
@@ -365,7 +389,7 @@ class AdapterTraining:
             L = inner.map(self._minimize(inner, inner.start, like.halvings))
         else:
             L = inner.map(self._in_batches(inner, like))
-        costs = np.concatenate([self.costs(L, fold.held_out) for fold in folds])
+        costs = self.costs(L, [fold.held_out for fold in folds])
         return [replace(like, map=lambda: L, costs=costs, place=0.5, is_last=True)]
 
     def _judge(
@@ -442,25 +466,53 @@ class AdapterTraining:
                 break
         return folds
 
-    def _begin(self, folds: list[_Fold], start: Start) -> Floats:
-        return np.concatenate([fold.begin(start) for fold in folds])
+    def _costs_of(self, folds: list[_Fold], start: Start) -> Floats:
+        """Return the costs of a start."""
+        return np.concatenate([self.costs(start(f.pairs), [f.held_out]) for f in folds])
 
-    def costs(self, L: Array, pairs: Pairs) -> Floats:
-        """Return the costs of a map: a number for each pair or query."""
-        return self._costs(embed_samples(self.embedding, [L], pairs.tables, self.n_jobs), pairs)
+    def costs(self, L: Array, parts: Sequence[Pairs]) -> Floats:
+        """Return the costs of a map: a number for each pair or query of all parts."""
+        arrays, same = [np.ascontiguousarray(L, parts[0].queries.dtype)], is_identity_map(L)
 
-    def costs_of_change(self, inner: _Inner, change: Array, pairs: Pairs) -> Floats:
-        """Return the costs of the map that differs by a change from the start."""
-        sides = {"query": pairs.queries, "database": pairs.database}
-        mapped = [
-            inner.embed(X, change) if self.side in (side, "both") else X
-            for side, X in sides.items()
-        ]
-        return self._costs(mapped, pairs)
+        def mapped(X: Array, side: str) -> Array:
+            return X if same else embed(self.embedding, arrays, X, side, self.n_jobs)
 
-    def _costs(self, mapped: Sequence[Array], pairs: Pairs) -> Floats:
-        values = [pairs.values(*(normalize(Z[:, :size]) for Z in mapped)) for size in self.sizes]
-        return 1 - np.asarray(np.mean(values, axis=0))
+        databases = {id(each.database): each.database for each in parts}
+        databases = {key: mapped(X, "database") for key, X in databases.items()}
+        found = []
+        for pairs in parts:
+            sides = mapped(pairs.queries, "query"), databases[id(pairs.database)]
+            values = [pairs.values(*(normalize(Z[:, :n]) for Z in sides)) for n in self.sizes]
+            found.append(1 - np.mean(values, axis=0))
+        return np.concatenate(found)
+
+    def project(self, inner: _Inner, pairs: Pairs) -> list[_Projected] | None:
+        """Return validation points as changes of a map need them; None without its bases.
+
+        A further coordinate is the length of the rest of points of the database: queries are in the
+        span of the basis.
+        """
+        if inner.mapped is None:
+            return None
+        sides = self._sides(pairs)
+        tables = [_times(X, inner.whole) if moves else X for X, moves in sides]
+        Q, R = np.linalg.qr(np.concatenate([inner.mapped, tables[0]]).T)
+        basis, found = Q * np.where(np.diag(R) < 0, -1, 1).astype(Q.dtype), []
+        for is_database, (Z, (X, moves)) in enumerate(zip(tables, sides, strict=True)):
+            points = Z @ basis
+            rest = np.einsum("ij,ij->i", Z, Z) - np.einsum("ij,ij->i", points, points)
+            points = np.column_stack([points, is_database * np.sqrt(np.maximum(rest, 0))])
+            given = None
+            if moves:
+                same = inner.given is inner.mapped
+                given = points[:, : len(inner.mapped)] if same else _coordinates(X, inner.given)
+            found.append(_Projected(points, given))
+        return found
+
+    def _sides(self, pairs: Pairs) -> list[tuple[Array, bool]]:
+        """Return queries and database, and whether they are mapped."""
+        tables = {"query": pairs.queries, "database": pairs.database}
+        return [(X, self.side in (side, "both")) for side, X in tables.items()]
 
     def _minimize(self, inner: _Inner, first: Array, halvings: int) -> Array:
         """Return the change of the start of lowest loss and penalty, from a first map."""
@@ -512,9 +564,9 @@ class AdapterTraining:
         return Objective(problem, [inner.start])
 
     def _change(self, inner: _Inner, objective: Objective, x: Array) -> Array:
-        """Return the change of the start, of the rank that is asked for."""
-        change = objective.parameters(x)[0].astype(inner.start.dtype) - inner.start
-        return np.asarray(change if self.rank is None else nearest_of_rank(change, self.rank))
+        """Return the change, of the rank that is asked for."""
+        change = objective.parameters(x)[0].astype(inner.base.dtype) - inner.base
+        return nearest_of_rank(change, self.rank)
 
     def in_span(self, pairs: Pairs, start: Array) -> _Inner:
         """Return pairs and a start in bases of spans.
@@ -523,24 +575,20 @@ class AdapterTraining:
         points and of those that are compared with them. Prefixes have no other basis.
         """
         pairs = pairs.compact()
-        sides = {"query": pairs.queries, "database": pairs.database}
-        moving = {side: X for side, X in sides.items() if self.side in (side, "both")}
-        given, mapped = basis_of(list(moving.values())), None
-        if given is None:
-            return _Inner(pairs, start, start, None, None)
-        if len(self.sizes) == 1:
+        sides = self._sides(pairs)
+        given, mapped = basis_of([X for X, moves in sides if moves]), None
+        if given is not None and len(self.sizes) == 1:
             if self.side == "both" and is_identity_map(start):
                 mapped = given
             else:
-                mapped = basis_of(
-                    [_times(X, start) if side in moving else X for side, X in sides.items()]
-                )
-        queries, database = (
-            _coordinates(X, given if side in moving else mapped) for side, X in sides.items()
-        )
+                mapped = basis_of([_times(X, start) if moves else X for X, moves in sides])
+        whole = start
+        if self.rank is not None and (self.side != "both" or len(start) == start.shape[1]):
+            whole = unchanged(start)
+        queries, database = (_coordinates(X, given if moves else mapped) for X, moves in sides)
         found = replace(pairs, queries=queries, database=database)
-        inner = _times(given, start).T
-        return _Inner(found, inner if mapped is None else mapped @ inner, start, mapped, given)
+        inner = _Inner(found, start, whole, whole, mapped, given)
+        return inner._replace(start=inner.coordinates(start), base=inner.coordinates(whole))
 
 
 def basis_of(tables: Sequence[Array]) -> Array | None:
@@ -560,6 +608,11 @@ def _of_coordinates(L: Array, mapped: Array | None, given: Array | None) -> Arra
     return L if given is None else L @ given
 
 
+def unchanged(L: Array) -> Array:
+    """Return the identity in place of a square map, else zeros."""
+    return np.eye(len(L), dtype=L.dtype) if len(L) == L.shape[1] else np.zeros_like(L)
+
+
 def is_identity_map(L: Array) -> bool:
     """Return whether a map leaves points as they are."""
     return bool(
@@ -572,10 +625,13 @@ def _times(X: Array, L: Array) -> Array:
     return X if is_identity_map(L) else X @ L.T
 
 
-def nearest_of_rank(change: Array, rank: int) -> Array:
-    """Return the nearest matrix of this rank."""
-    U, values, V = svd(change)
-    return np.ascontiguousarray((U[:, :rank] * values[:rank]) @ V[:rank])
+def nearest_of_rank(change: Array, rank: int | None) -> Array:
+    """Return the nearest matrix of this rank; None for any rank."""
+    n = len(change)
+    if rank is None or rank >= min(change.shape):
+        return change
+    U = eigh(change @ change.T, subset_by_index=(n - rank, n - 1))[1]
+    return np.asarray(U @ (U.T @ change))
 
 
 def weights_of(folds: list[_Fold]) -> Floats:
