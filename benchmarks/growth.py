@@ -63,15 +63,9 @@ AXES = {
 # a features x features matrix, but never of more features than points.
 TIME = {"points": 2, "features": 3, "wide": 1, "classes": 1, "neighbors": 1.5}
 MEMORY = {"points": 1, "features": 2, "wide": 1, "classes": 1, "neighbors": 1}
-# Powers of calls that do not work in the span of wide points: AsymmetricSimilarity trains two maps
-# of all features unless `n_components` is given, SCML needs as many triplets as features, and
-# `partial_fit` does not know the points of later calls.
-OF_ALL_FEATURES = {
-    "AsymmetricSimilarity": (2, 2),
-    "FixedDatabase": (2, 2),
-    "SCML": (2, 2),
-    "LFDA.partial_fit": (3, 2),
-}
+# Powers of calls that do not work in the span of wide points: SCML needs as many triplets as
+# features, and `partial_fit` does not know the points of later calls.
+OF_ALL_FEATURES = {"SCML": (2, 2), "LFDA.partial_fit": (3, 2)}
 # Powers that are measured with an error of up to .3. Below these seconds and bytes they are noise.
 SLACK, SECONDS, BYTES = 0.3, 0.5, 32 << 20
 BLOCKS = 64  # mebibytes that calls may take for blocks

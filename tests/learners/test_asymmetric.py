@@ -10,11 +10,15 @@ from sklearn.datasets import load_iris
 from trained import configured
 
 import metricfast
-from metricfast import AsymmetricSimilarity
+from metricfast import AsymmetricSimilarity, EmbeddingLearner
+from metricfast._core.wide_map import WideMap
 from metricfast.embeddings import MLP, Asymmetric, Linear
 from metricfast.learners.gerrymandering.regularizers import penalty
-from metricfast.losses import Gerrymander
+from metricfast.losses import Gerrymander, SupCon
 from metricfast.solvers import Adam, Subgradient
+from metricfast.training.adapters import in_wide_span
+from metricfast.training.embedded_loss import EmbeddedLoss
+from metricfast.training.samples import Samples
 
 X, Y = load_iris(return_X_y=True)
 QUICK = AsymmetricSimilarity(random_state=0, solver=Adam(max_epochs=6))
@@ -238,3 +242,50 @@ def test_another_database():
 def test_an_embedding_of_two_sides_is_none_of_one():
     with pytest.raises(TypeError, match="query must be an embedding of one kind of points"):
         AsymmetricSimilarity(query=Asymmetric(Linear(), Linear()), tied=True).fit(X, Y)
+
+
+@pytest.mark.parametrize("parameters", [{}, {"tied": True}, {"solver": "lbfgs"}], ids=str)
+@pytest.mark.parametrize("n_database", [0, 9])
+def test_wide_points_are_trained_on_in_their_span(parameters, n_database):
+    rng = np.random.default_rng(0)
+    y = np.arange(24) % 3
+    wide = rng.normal(size=(3, 1000))[y] + 0.5 * rng.normal(size=(24, 1000))
+    database = (wide[:n_database] + 0.1, y[:n_database]) if n_database else ()
+    model = AsymmetricSimilarity(random_state=0, **parameters).fit(wide, y, *database)
+    assert all(isinstance(each, WideMap) for each in model._parameters)
+    assert model.score(wide, y) == 1
+    U, V = model.components_query_, model.components_database_
+    assert U.shape == V.shape == (1000, 1000)
+    np.testing.assert_array_equal(model.parameters_[-1], V)
+    queries = (wide - model._mean("query")) @ U.T
+    np.testing.assert_allclose(model.transform(wide, "query"), queries, atol=1e-9)
+    points = ((database[0] if n_database else wide) - model.mean_) @ V.T
+    np.testing.assert_allclose(model.database_embedding_, points, atol=1e-9)
+
+
+def test_coordinates_in_the_span_have_the_same_objective():
+    """Maps of coordinates stand for maps of all features."""
+    rng = np.random.default_rng(0)
+    wide, y = rng.normal(size=(12, 1000)), np.arange(12) % 3
+    plain = Samples(wide - wide.mean(axis=0), y, np.arange(3))
+    embedding = Asymmetric(Linear(), Linear())
+    inside = in_wide_span(embedding, plain)
+    assert inside.X.shape == (12, 13) and not inside.X[:, -1].any()
+    maps = [np.eye(13) + np.pad(0.1 * rng.normal(size=(12, 12)), (0, 1)) for _ in "UV"]
+    outer = [inside.outer_map(A).array() for A in maps]
+    learner = AsymmetricSimilarity(random_state=0, regularizer=None)
+    learner.classes_, learner.embedding_ = np.arange(3), embedding
+    values = [
+        EmbeddedLoss(learner._problem(samples))(arrays)[0]
+        for samples, arrays in ((inside, maps), (plain, outer))
+    ]
+    assert values[0] > 0
+    np.testing.assert_allclose(*values)
+
+
+def test_partial_fit_needs_no_span():
+    rng = np.random.default_rng(0)
+    wide, y = rng.normal(size=(20, 1000)), np.arange(20) % 4
+    for learner in (EmbeddingLearner(SupCon(), random_state=0), clone(QUICK)):
+        learner.partial_fit(wide, y).partial_fit(wide[::-1], y[::-1])
+        assert all(isinstance(each, np.ndarray) for each in learner._parameters)

@@ -166,7 +166,7 @@ class LinearLearner(TrainedLearner, MahalanobisMixin):
         X = samples.X
         n, d = X.shape
         by_batches = plan.solver.by_batches and not self._batches_in_span
-        if samples.in_chunks or by_batches or plan.evaluator is not None:
+        if samples.in_chunks or by_batches or not plan.spans:
             return samples
         # A weighted point counts as repeated.
         if not trains_in_span(max(n, repetitions(samples.weight, n).sum()), d):

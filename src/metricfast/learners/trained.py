@@ -64,6 +64,8 @@ class Plan:
         Whether to compare the fit with the Euclidean distance.
     evaluator : callable or None
         Computes the loss elsewhere, for example on a cluster.
+    spans : bool
+        Whether wide points may be trained on in their span: no other points will come.
     """
 
     solver: Solver
@@ -73,6 +75,7 @@ class Plan:
     parts: tuple[Any, ...] = ()
     validate: bool = False
     evaluator: Evaluator | None = None
+    spans: bool = True
 
 
 class _OfMiniBatches:
@@ -205,7 +208,9 @@ class TrainedLearner(CallbackMixin):
     ) -> Self:  # fmt: skip
         """Fit. `evaluator` computes the loss elsewhere, for example on a cluster."""
         given = Given(X, y, sample_weight, X_database, y_database)
-        plan = replace(self._plan(), validate=validate, evaluator=evaluator)
+        plan = replace(
+            self._plan(), validate=validate, evaluator=evaluator, spans=evaluator is None
+        )
         kept = self._earlier() if self.warm_start else None
         in_memory = why_in_memory(self, plan.solver.by_batches, validate)
         self._training = None
@@ -261,14 +266,13 @@ class TrainedLearner(CallbackMixin):
     def _partial_fit(self, given: Given) -> Self:
         """Train for one epoch, continuing from the last call or from `fit`."""
         with threads_of(self.n_jobs):
-            plan = self._plan()
+            plan = replace(self._plan(), spans=False)
             refuse_partial(plan.rule, self.judge, plan.callbacks)
             begun = hasattr(self, self._fitted)
             kept = self._earlier() if begun else None
             samples = self._load(plan, given, kept, None, reset=not begun)
             if samples is None:
                 return self
-            samples = replace(samples, span=None)  # later calls bring other points
             if self._training is None:
                 rng = self._generator(check_random_state(self.random_state))
                 initial = self._initialize(plan, samples, rng, kept)

@@ -5,22 +5,29 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from metricfast._core.dispatch import get_kernels
-from metricfast.embeddings import Embedding
+from metricfast.embeddings import Embedding, Linear
+from metricfast.embeddings._asymmetric import sides_of
 from metricfast.exceptions import LossOverflowError
 from metricfast.losses._bound import is_whole
 from metricfast.losses._call import BaseLoss
 from metricfast.samplers import Batch, Epoch, Sampler
 from metricfast.training.samples import Samples
+from metricfast.training.span import LazyBasis, trains_in_span
 
-__all__ = ["bind", "check_labels", "checked_batches", "initial_parameters", "prepared"]
+__all__ = [
+    "bind", "check_labels", "checked_batches", "in_wide_span", "initial_parameters", "prepared"
+]  # fmt: skip
 
 Array = NDArray[Any]
+# Number of features from which a square map is too large.
+_MANY_FEATURES = 1000
 
 
 def check_labels(loss: Any) -> None:
@@ -161,6 +168,28 @@ def initial_parameters(
             f"parameters; found {n_decays}."
         )
     return [np.ascontiguousarray(array, X.dtype) for array in found]
+
+
+def in_wide_span(embedding: Embedding, samples: Samples) -> Samples:
+    """Return wide points as coordinates in their span and beyond, for square maps.
+
+    Maps of few rows are trained as they are: their time and memory grow with the features anyway.
+    So are maps of fewer features: steps of mini-batches along features are often better.
+    """
+    sides = [samples.X] if samples.database is None else [samples.X, samples.database.X]
+    d = sides[0].shape[1]
+    square = all(
+        type(side) is Linear and side.n_components is None
+        and isinstance(side.init, str) and side.init in ("auto", "identity")
+        for side in sides_of(embedding)
+    )  # fmt: skip
+    alike = all(isinstance(X, np.ndarray) and X.shape[1] == d for X in sides)
+    if not (square and alike and d >= _MANY_FEATURES):
+        return samples
+    if not trains_in_span(sum(map(len, sides)), d):
+        return samples
+    basis = LazyBasis(np.concatenate(sides), principal=True)
+    return replace(samples, span=basis).in_span_and_beyond()
 
 
 def prepared(

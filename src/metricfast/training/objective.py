@@ -201,7 +201,7 @@ class Objective:
             L = self.problem.embedding.map_of(arrays)
             arrays = [L if self.of_span is None else self.of_span.outer(L)]
         elif self.samples.outer is not None:
-            arrays = [self.samples.outer_map(*arrays)]
+            arrays = [self.samples.outer_map(array) for array in arrays]
         return [self.samples.undo_scale(array) for array in arrays]
 
     def embed(self, samples: Samples, x: Vector) -> tuple[Array, Array]:

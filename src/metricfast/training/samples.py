@@ -210,8 +210,10 @@ class Samples:
 
         The last coordinate stands for all directions that no point has.
         """
-        found = self.in_span
-        return replace(found, X=np.pad(found.X, ((0, 0), (0, 1))))
+        found, database = self.in_span, self.database
+        if database is not None:
+            database = replace(database, span=self.span).in_span_and_beyond()
+        return replace(found, X=np.pad(found.X, ((0, 0), (0, 1))), database=database)
 
     def outer_map(self, A: Array) -> AnyMap:
         """Convert a square map of the coordinates of `in_span_and_beyond` to a map of features."""

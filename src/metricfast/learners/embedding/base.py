@@ -19,7 +19,7 @@ from metricfast._core.types import Array, RandomState
 from metricfast._core.warn import warn_user
 from metricfast._labels.binding import agreed, bind_labels, is_precomputed
 from metricfast._labels.distance import LabelDistance
-from metricfast.embeddings import Embedding, Linear
+from metricfast.embeddings import Embedding
 from metricfast.embeddings._asymmetric import sides_of, with_length
 from metricfast.learners.base.inputs import forget
 from metricfast.learners.embedding.input import (
@@ -35,6 +35,7 @@ from metricfast.losses import Gerrymander
 from metricfast.losses._call import BaseLoss
 from metricfast.samplers import Batch, Sampler
 from metricfast.selection._judge import JudgeParameter
+from metricfast.training.adapters import in_wide_span
 from metricfast.training.callbacks import as_callbacks
 from metricfast.training.cost import warn_of_cost
 from metricfast.training.embedded import embed
@@ -53,7 +54,6 @@ from metricfast.training.solvers import (
     as_solver,
     check_solver_params,
 )
-from metricfast.training.span import LazyBasis, trains_in_span
 from metricfast.training.steps import RISE
 from metricfast.training.stopping import as_stopping_rule
 
@@ -67,8 +67,6 @@ _PATIENCE = 7
 # Epochs by default. A judge of classes may choose more, until there are enough steps, with batches
 # of a usual size: that is, of few points.
 _EPOCHS, _MOST_EPOCHS, _ENOUGH_STEPS, _USUAL_BATCH = 50, 200, 600, 128
-# Number of features from which a square map is too large.
-_MANY_FEATURES = 1000
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -298,9 +296,8 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddedMetricMixin):
         self.mean_ = means[1]
         if not alone:
             self.mean_query_ = means[0]
-        if reset and kept is None and plan.evaluator is None and _spans(embedding, samples):
-            basis = LazyBasis(samples.X, principal=True)
-            samples = replace(samples, span=basis).in_span_and_beyond()
+        if plan.spans and kept is None:
+            samples = in_wide_span(embedding, samples)
         if self._training is not None and self._training[0].x.dtype != samples.X.dtype:
             self._training = None
         return samples
@@ -427,7 +424,7 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddedMetricMixin):
         if samples.outer is None:
             self.parameters_ = [array.copy() for array in arrays[:n_own]]
         else:
-            self.parameters_ = [samples.outer_map(arrays[0])]
+            self.parameters_ = [samples.outer_map(array) for array in arrays[:n_own]]
         if len(arrays) > n_own:
             self.proxies_ = samples.outer_points(arrays[n_own]).copy()
 
@@ -453,24 +450,6 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddedMetricMixin):
                 "training diverged. Lower learning_rate.",
                 ConvergenceWarning,
             )
-
-
-def _spans(embedding: Embedding, samples: Samples) -> bool:
-    """Return whether to train on coordinates of the points in their span.
-
-    Only maps of all features do: with few rows, time and memory grow with the features anyway. So
-    do maps of fewer features: steps of mini-batches along features are often better.
-    """
-    X = samples.X
-    if type(embedding) is not Linear or not isinstance(X, np.ndarray):
-        return False
-    square = embedding.n_components is None and _is_identity(embedding.init)
-    wide = X.shape[1] >= _MANY_FEATURES and trains_in_span(*X.shape)
-    return square and samples.database is None and wide
-
-
-def _is_identity(init: Any) -> bool:
-    return isinstance(init, str) and init in ("auto", "identity")
 
 
 class _Feasible:

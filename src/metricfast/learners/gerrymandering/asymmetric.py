@@ -16,6 +16,7 @@ from metricfast._core.parameters import NonNegativeFloat, check_parameters
 from metricfast._core.scaling import log2_spread
 from metricfast._core.targets import check_classification_target, check_kinds, check_sample_weight
 from metricfast._core.types import Array, RandomState
+from metricfast._core.wide_map import FittedMap
 from metricfast.distances.neighbors import check_neighbors
 from metricfast.embeddings import Asymmetric, Embedding, Linear
 from metricfast.embeddings._asymmetric import with_length
@@ -37,6 +38,7 @@ from metricfast.learners.gerrymandering.voting import VoteParameters, largest_co
 from metricfast.learners.trained import Given, Plan, for_mini_batches
 from metricfast.losses import Gerrymander
 from metricfast.selection._judge import Judge, JudgeParameter
+from metricfast.training.adapters import in_wide_span
 from metricfast.training.callbacks import as_callbacks
 from metricfast.training.chunks import hold
 from metricfast.training.cost import warn_of_cost
@@ -161,6 +163,8 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, VoteParameters, EmbeddedMetr
     judge: JudgeParameter = "auto"
 
     _requires_y = True
+
+    components_query_, components_database_ = FittedMap(), FittedMap()
 
     def fit(
         self,
@@ -312,7 +316,7 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, VoteParameters, EmbeddedMetr
             _check_units(sample.points.X, "database is")
             if samples.n_features != samples.points.n_features:
                 _check_units(sample.X, "queries are")
-        return samples
+        return in_wide_span(plan.parts[0], samples) if plan.spans and kept is None else samples
 
     def _problem(self, samples: Samples) -> Problem:
         embedding = self.embedding_
@@ -327,7 +331,7 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, VoteParameters, EmbeddedMetr
         (embedding,), cost = plan.parts, largest_cost(_vote_loss(self))
         start = initial_maps(self, embedding, samples, rng, kept, cost)
         self.embedding_ = embedding
-        self._set_parameters(start)
+        self._set_parameters([samples.outer_map(array) for array in start])
         n, m = samples.X.shape[0], samples.points.X.shape[0]
         if samples.database is None:
             check_neighbors(self.n_neighbors, n - 1)
@@ -358,7 +362,7 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, VoteParameters, EmbeddedMetr
 
     def _set_map(self, objective: Objective, x: Vector) -> None:
         self._set_parameters(objective.learned(x))
-        self._set_database(objective.all_samples)
+        self._set_database(objective.all_samples, objective.parameters(x))
 
     def _set_fitted(self, objective: Objective, history: History, x: Vector, final: bool) -> None:
         super()._set_fitted(objective, history, x, final)
@@ -367,24 +371,22 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, VoteParameters, EmbeddedMetr
     def _finish(self, objective: Objective, history: History, diverged: bool) -> None:
         keep_best(self, objective, history, objective.start, "leave small classes out")
 
-    def _set_database(self, samples: Samples) -> None:
+    def _set_database(self, samples: Samples, arrays: list[Array]) -> None:
         """Embed and store the database for `predict`."""
-        queries, self.database_embedding_ = embed_samples(
-            self.embedding_, self.parameters_, samples, self.n_jobs
-        )
+        found = embed_samples(self.embedding_, arrays, samples, self.n_jobs)
+        queries, self.database_embedding_ = map(samples.outer_points, found)
         self.database_labels_ = samples.points.labels
         if samples.database is None:
             self.query_embedding_ = queries
 
-    def _set_parameters(self, arrays: list[Array]) -> None:
-        self.parameters_ = [np.array(array, self.mean_.dtype) for array in arrays]
-        self.n_components_ = len(self.parameters_[-1])
+    def _set_parameters(self, arrays: list[Any]) -> None:
+        self.parameters_ = arrays = [each.astype(self.mean_.dtype, order="K") for each in arrays]
+        self.n_components_ = len(arrays[-1])
         first, last = self.embedding_, self.embedding_
         if isinstance(self.embedding_, Asymmetric):
             first, last = self.embedding_.query, self.embedding_.database
         if is_linear_map(first) and is_linear_map(last):
-            self.components_query_ = self.parameters_[0]
-            self.components_database_ = self.parameters_[-1]
+            self.components_query_, self.components_database_ = arrays[0], arrays[-1]
 
     @property
     def _has_database(self) -> bool:
