@@ -146,6 +146,9 @@ class ScatterStatistics:
         if not other.n_points:
             return self
         if not self.n_points:
+            if not len(self.groups) or np.array_equal(self.groups, other.groups):
+                vars(self).update(copy.deepcopy(vars(other)))
+                return self
             self.origin, self.exponent = other.origin, other.exponent
         self._add_groups(other.groups)
         apart = self._to_one_unit(other)

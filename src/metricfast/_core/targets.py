@@ -105,13 +105,14 @@ def as_column(labels: Any, name: str) -> Array:
 
 def flatten_column(labels: Array, name: str) -> Array:
     """Return labels in one dimension, with a warning if they are a column."""
+    if labels.ndim == 1:
+        return labels
     flat = np.asarray(column_or_1d(labels))
-    if labels.ndim > 1:
-        warn_user(
-            f"A column-vector {name} was passed when a 1d array was expected: it has shape "
-            f"{labels.shape}. Give {name}.ravel().",
-            DataConversionWarning,
-        )
+    warn_user(
+        f"A column-vector {name} was passed when a 1d array was expected: it has shape "
+        f"{labels.shape}. Give {name}.ravel().",
+        DataConversionWarning,
+    )
     return flat
 
 

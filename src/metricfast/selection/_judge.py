@@ -284,6 +284,7 @@ def judge_path(
     kind: str = "classes",
     base: int = 0,
     n_jobs: int | None = None,
+    before: Sequence[list[Array]] | None = None,
 ) -> Judgement:
     """Choose one of several candidates.
 
@@ -294,11 +295,13 @@ def judge_path(
     `labels`: the labels of all rows, and `kind` their kind, as in :meth:`Judge.costs_by`.
     `measure`: its name and its function; by default the judge's.
     `base`: as for :func:`judge_costs`.
+    `before`: for each part, the costs of the first candidates, which `path` leaves out. The costs
+        of the others are added.
     """
     name, costs_of = measure or judge.costs_by(kind)
     found, weights, unit, failure = list[Array](), list[Floats](), "points", None
-    for part in parts:
-        unit, costs, candidates = part.unit, list[Array](), iter(path(part))
+    for part, costs in zip(parts, before or [list[Array]() for _ in parts], strict=True):
+        unit, candidates = part.unit, iter(path(part))
         while True:
             try:
                 queries, database = in_single_precision(*next(candidates))
@@ -321,25 +324,20 @@ def judge_path(
 
 def judge_maps(
     judge: Judge, names: Sequence[str], X: Any, codes: Integers, weight: Floats | None,
-    maps: Callable[[Integers, Array], Iterable[AnyMap]], n_jobs: int | None = None,
-    groups: Integers | None = None, views: Integers | None = None, base: int = 0,
-    divided: Array | None = None,
+    maps: Callable[[Integers, Array], Iterable[AnyMap]], parts: Sequence[Part], **how: Any,
 ) -> Judgement:  # fmt: skip
     """Choose one of several linear maps of points with classes.
 
     `X`: points, an array or a source, of which :meth:`Judge.draw` draws.
     `codes`: class indices, negative for unknown classes.
     `maps`: takes rows to train on, and their points, and yields the map of each candidate in turn.
-    `groups`: group indices; whole groups are held out.
-    `views`: view indices; points search only points of other views.
-    `base`: as for :func:`judge_costs`.
-    `divided`: other coordinates of the points, by which to divide them into parts.
+    `parts`: of the points that are drawn.
+    `how`: further arguments of :func:`judge_path`.
     """
     if judge._verdict is not None:
         return judge._verdict.judgement
     rows = judge.draw(codes, weight)
     points, labels = np.asarray(X[rows]), codes[rows]
-    shares = None if weight is None else weight[rows]
     coordinates = center_and_rescale(points.astype(np.float64))[0]
 
     def path(part: Part) -> Iterator[tuple[Array, Array]]:
@@ -347,13 +345,8 @@ def judge_maps(
             Z = L.embed(coordinates) if isinstance(L, WideMap) else coordinates @ L.T
             yield Z[part.queries], Z[part.database]
 
-    parts = judge.split(
-        points if divided is None else divided[rows], labels, shares,
-        groups=None if groups is None else groups[rows],
-        views=None if views is None else views[rows],
-    )  # fmt: skip
     with without_advice():
-        return judge_path(judge, names, parts, path, labels, base=base, n_jobs=n_jobs)
+        return judge_path(judge, names, parts, path, labels, **how)
 
 
 def judge_tuples(

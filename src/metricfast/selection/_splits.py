@@ -121,16 +121,18 @@ def split_points(
     for train, test in found:
         if sum(len(part.queries) for part in parts) >= n_enough:
             break
-        held = shuffled[np.isin(shuffled, test)][:n_enough]
-        trained = train if unit == "classes" else np.setdiff1d(train, held)
-        database = shuffled if unit == "classes" else shuffled[np.isin(shuffled, trained)]
-        asked, among, exclude, where = rows[first[held]], rows[first[database]], None, None
+        held, trains = (np.bincount(each, minlength=len(first)) > 0 for each in (test, train))
+        queries, database = shuffled[held[shuffled]][:n_enough], shuffled
+        if unit != "classes":
+            trains[queries] = False
+            database = shuffled[trains[shuffled]]
+        asked, among, exclude, where = rows[first[queries]], rows[first[database]], None, None
         if views is not None:
             where = views[asked], views[among]
         elif unit == "classes":
-            exclude = np.argsort(database)[held]
-        weights, trains = (total[held], total[database]), np.isin(copies, trained)
-        parts.append(Part(rows[trains], asked, among, *weights, exclude, where, unit))
+            exclude = np.argsort(database)[queries]
+        weights = total[queries], total[database]
+        parts.append(Part(rows[trains[copies]], asked, among, *weights, exclude, where, unit))
     return parts
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,8 +16,16 @@ from metricfast._core.targets import check_partial_target, class_codes
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.wide_map import AnyMap, WideMap
 from metricfast.selection._judge import Judge, as_judge, judge_maps
+from metricfast.selection._splits import Part
 
-__all__ = ["advise", "choose_setting", "choose_units", "judge_settings", "standardizing"]
+__all__ = [
+    "GIVEN_UNITS",
+    "advise",
+    "choose_setting",
+    "choose_units",
+    "judge_settings",
+    "standardizing",
+]
 
 # The distances that need no learning.
 _UNLEARNED = "given distance", "standardised features"
@@ -33,8 +41,29 @@ def standardizing(X: Array, weight: Floats | None) -> Array:
     return np.asarray(spread.min() / spread, X.dtype)
 
 
-def choose_units(learner: Any, X: Any, y: Any, weight: Floats | None, **marks: Any) -> Array | None:
-    """Return factors that standardise the features, if they are surely better, or else None.
+class Units(NamedTuple):
+    """The units of features that a learner works with, and how they were judged.
+
+    Attributes
+    ----------
+    factors : ndarray of shape (n_features,) or None
+        Factors that standardise the features; None for the given units.
+    parts : list of Part or None
+        The parts of the points that were held out.
+    costs : list of list of ndarray
+        For each part, the costs of the distances that need no learning.
+    """
+
+    factors: Array | None = None
+    parts: list[Part] | None = None
+    costs: Sequence[list[Array]] = ()
+
+
+GIVEN_UNITS = Units()
+
+
+def choose_units(learner: Any, X: Any, y: Any, weight: Floats | None, **marks: Any) -> Units:
+    """Return the units of features: those that standardise them, if these are surely better.
 
     Points are left as they are for a learner that has a parameter in their units, or learns from
     their differences across views.
@@ -43,21 +72,23 @@ def choose_units(learner: Any, X: Any, y: Any, weight: Floats | None, **marks: A
     """
     judge = _judge_of(learner)
     if judge is None or not judge._chooses_units or _has_units(learner):
-        return None
+        return GIVEN_UNITS
     if learner._across_views and "views" in marks:
-        return None
+        return GIVEN_UNITS
     codes = _codes(learner, y)
     rows = judge.draw(codes, weight)
     points, share = np.asarray(X[rows]), None if weight is None else weight[rows]
-    units = standardizing(points, share)
-    if not _ALIKE * units.min() < 1:
-        return None
-    maps = [_without_learning(learner, points, each) for each in (np.ones_like(units), units)]
+    factors = standardizing(points, share)
+    if not _ALIKE * factors.min() < 1:
+        return GIVEN_UNITS
+    maps = [_without_learning(learner, points, each) for each in (np.ones_like(factors), factors)]
+    parts = _parts(judge, points, codes, weight, marks)
+    costs = [list[Array]() for _ in parts]
     judgement = judge_maps(
-        judge, _UNLEARNED, points, codes[rows], share, lambda *_: maps,
-        getattr(learner, "n_jobs", None), **{name: mark[rows] for name, mark in marks.items()},
+        judge, _UNLEARNED, points, codes[rows], share, lambda *_: maps, parts,
+        n_jobs=getattr(learner, "n_jobs", None), before=costs,
     )  # fmt: skip
-    return units if judgement.chosen else None
+    return Units(factors if judgement.chosen else None, parts, costs)
 
 
 def choose_setting(
@@ -92,31 +123,28 @@ def choose_setting(
 def judge_settings(
     learner: Any, settings: Sequence[Any], names: Sequence[str], X: Any, y: Any,
     weight: Floats | None, maps: Callable[[Integers, Array, Sequence[Any]], Iterator[Array]], *,
-    units: Array | None = None, given: Any = None, **marks: Any,
+    units: Units = GIVEN_UNITS, **marks: Any,
 ) -> Any:  # fmt: skip
     """Return the setting that the judge of a learner chooses, and set `judgement_`.
 
     `settings`: of which the first is the distance of X.
     `X`: coordinates of the points in the units of :func:`choose_units`.
     `maps`: takes rows to train on, their coordinates and settings, and yields the map of each.
-    `units`: the result of :func:`choose_units`. Standardised features are then the distance to
-        beat.
-    `given`: the points as given, if there are units.
+    `units`: the result of :func:`choose_units`. Standardised features may be the distance to beat.
     `marks`: indices of groups and views.
     """
-    judge, base, unlearned = _judge_of(learner), int(units is not None), list[Array]()
+    judge, base, codes = _judge_of(learner), int(units.factors is not None), _codes(learner, y)
     assert judge is not None
-    if units is not None:
-        forms = [_without_learning(learner, given, each) for each in (np.ones_like(units), units)]
-        unlearned = [learner._span.inside(L * (1 / units)) for L in forms]
-
-    def all_maps(rows: Integers, points: Array) -> Iterator[Array]:
-        yield from unlearned
-        yield from maps(rows, points, settings[base:])
-
+    parts, before = units.parts, None
+    # Principal components that the learner keeps, unless of standardised features, are of a part.
+    if base or getattr(learner, "n_components", None) in (None, "auto"):
+        before = [costs[: base + 1] for costs in units.costs]
+    if parts is None and judge._verdict is None:
+        parts = _parts(judge, np.asarray(X[judge.draw(codes, weight)]), codes, weight, marks)
     learner.judgement_ = judge_maps(
-        judge, [*_UNLEARNED[: base + 1], *names[1:]], X, _codes(learner, y), weight,
-        all_maps, getattr(learner, "n_jobs", None), base=base, divided=given, **marks,
+        judge, [*_UNLEARNED[: base + 1], *names[1:]], X, codes, weight,
+        lambda rows, points: maps(rows, points, settings[bool(before) :]), parts or [],
+        n_jobs=getattr(learner, "n_jobs", None), base=base, before=before,
     )  # fmt: skip
     return settings[max(learner.judgement_.chosen - base, 0)]
 
@@ -131,6 +159,17 @@ def _judge_of(learner: Any) -> Judge | None:
     """Return the judge, or None if it has nothing to choose."""
     judge, tuned = as_judge(learner.judge), learner._tuned
     return judge if tuned is not None and getattr(learner, tuned) is None else None
+
+
+def _parts(
+    judge: Judge, points: Any, codes: Integers, weight: Floats | None, marks: dict[str, Any]
+) -> list[Part]:
+    """Return the parts that a judge holds out of the points that it draws."""
+    rows = judge.draw(codes, weight)
+    return judge.split(
+        points, codes[rows], None if weight is None else weight[rows],
+        **{name: None if mark is None else mark[rows] for name, mark in marks.items()},
+    )  # fmt: skip
 
 
 def _has_units(learner: Any) -> bool:

@@ -26,7 +26,7 @@ from metricfast._core.targets import (
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, Self
 from metricfast._core.warn import warn_user
-from metricfast.learners.base.choice import advise, choose_setting, choose_units
+from metricfast.learners.base.choice import GIVEN_UNITS, advise, choose_setting, choose_units
 from metricfast.learners.base.inputs import begin_fit
 from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.training.span import in_span
@@ -256,19 +256,18 @@ def fit_points(
     how: dict[str, Any] = {"beyond": learner._beyond_span, "tol": tol, "when": learner._spans}
     counted = points if weight is None or on_disk(points) else points[weight > 0]
     remote = execute is not None and on_disk(points)
-    units = None if remote else choose_units(learner, points, labels, weight, **marks)
-    original = None if units is None else points
-    if units is not None:
-        points, counted = points * units, counted * units
+    units = GIVEN_UNITS if remote else choose_units(learner, points, labels, weight, **marks)
+    if units.factors is not None:
+        points, counted = points * units.factors, counted * units.factors
     with in_span(learner, counted, **how) as span:
         some = span.points(points), labels, weight
         across: dict[str, Any] = {"views": marks.get("views")} if learner._across_views else {}
-        setting = choose_setting(learner, *some, units=units, given=original, **marks)
+        setting = choose_setting(learner, *some, units=units, **marks)
         statistics = learner._statistics(*some, execute=execute, **across)
         learner._solve(statistics.normalized(), setting)
         advise(learner)
-    if units is not None:
-        learner.components_ = learner._map * units
+    if units.factors is not None:
+        learner.components_ = learner._map * units.factors
     if validate:
         learner._validate_fit(X, y, sample_weight=sample_weight, groups=groups, views=views)
 

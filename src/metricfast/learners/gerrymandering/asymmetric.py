@@ -139,6 +139,9 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, VoteParameters, EmbeddedMetr
     An orthogonal map of both U and V changes no distance. Zero maps are a stationary point, and
     raise an error as `init`.
 
+    Square maps of 1000 features and more are trained in the span of the points, if these are fewer.
+    In all directions without points, both maps are one multiple of the identity.
+
     References
     ----------
     S. Trivedi, D. McAllester, G. Shakhnarovich, "Discriminative metric learning by neighborhood

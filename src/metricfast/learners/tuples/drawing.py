@@ -18,7 +18,7 @@ from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Integers, RandomState, Self
 from metricfast._core.warn import warn_user
 from metricfast.constraints import Constraints, wrap_indices
-from metricfast.learners.base.choice import choose_units
+from metricfast.learners.base.choice import GIVEN_UNITS, choose_units
 from metricfast.learners.base.learner import BaseMetricLearner
 from metricfast.training.callbacks import reports_to_sklearn
 
@@ -117,16 +117,16 @@ class SupervisedForm(BaseMetricLearner):
         marks: dict[str, Any] = check_marks(points.shape[0], groups=groups, views=views)
         weight = check_sample_weight(sample_weight, points.shape[0])
         in_units = any(value is not None for value in how.values())  # of the points
-        units = None if in_units else choose_units(self, points, labels, weight, **marks)
-        if units is not None:
-            marks |= {"units": units, "given": points}
-            points = points * units
+        units = GIVEN_UNITS if in_units else choose_units(self, points, labels, weight, **marks)
+        if units.factors is not None:
+            points = points * units.factors
         drawn = self._draw(points, labels, sample_weight, rng)
         try:
-            self._learn(drawn, (points, labels, sample_weight, marks), rng, **how)
+            given = points, labels, sample_weight, marks | {"units": units}
+            self._learn(drawn, given, rng, **how)
         finally:  # an interrupt keeps what is learned
-            if units is not None and "components_" in vars(self):
-                self._rescale(units)
+            if units.factors is not None and "components_" in vars(self):
+                self._rescale(units.factors)
         if validate:
             how |= {"groups": groups, "views": views}
             self._validate_fit(X, y, sample_weight=sample_weight, **how)

@@ -76,7 +76,7 @@ def shrink_metric(
     judged = fraction is None and as_judge(learner.judge) is not None
     if judged:
         points, labels, weight, marks = given
-        in_units = "units" in marks
+        in_units = marks["units"].factors is not None
         simpler, target = _SIMPLER[: 2 - in_units], _SIMPLER[in_units]
         tried = [(name, f) for name in simpler for f in _FRACTIONS] + [(name, 0.0)]
         if ("variance", 1.0) in tried and n_components is not None:
