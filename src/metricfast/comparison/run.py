@@ -116,10 +116,11 @@ def compare(
     groups : array-like of shape (n,), optional
         The group of each point, such as the patient. Whole groups are held out.
     race : bool, optional
-        Whether to drop a learner as soon as it is behind the best one so far by half a standard
-        error, or would not be better by two even if all further predictions were right. Closed
-        forms come first, then `NCAClassifier`, which is often the best. The rows say which were
-        dropped, or not tried at all. By default only with ``learners="auto"``.
+        Whether to drop a learner as soon as it is further behind the best one so far than the folds
+        left may differ, by one standard error, or would not be better by two even if all further
+        predictions were right. Closed forms come first, then `NCAClassifier`, which is often the
+        best. The rows say which were dropped, or not tried at all. By default only with
+        ``learners="auto"``.
     time_limit : float, optional
         Seconds for all learners, without the baselines and the last fit to all points. The time is
         checked between folds. Learners that the judge judges, or with the parameter `callbacks`,
@@ -158,6 +159,9 @@ def compare(
     The best score of several is too high for the best. `expected_score_` says by how much: the
     choice is repeated with points drawn at random, and judged by the points that were not drawn
     [1]_. Intervals and tests hold for these points. They ignore the variation of training sets.
+
+    All rows predict labels. For labels that have only a distance, nothing can be predicted: use
+    :class:`AutoLearner` with its `label_distance`.
 
     References
     ----------

@@ -18,7 +18,7 @@ from metricfast.comparison.statistics import adjusted, expected_of_the_best, pai
 from metricfast.comparison.trial import Scoring, Trial, group_count, prepare, try_learner
 from metricfast.metrics._score import Score
 from metricfast.selection._folds import joined, judged, settled
-from metricfast.selection._race import Race, standardizes
+from metricfast.selection._race import Race
 
 __all__ = ["Folds", "Schedule", "TryFolds"]
 
@@ -75,9 +75,9 @@ class Schedule:
             if trials[-1].path is None:
                 raise ValueError(f"X: the {EUCLIDEAN} distance cannot be tried: {trials[-1].note}")
             stop = self._keep(name, trials) or stop
-        scale, paths = self.scale, self.race.paths
+        scale = self.scale
         if scale == "auto":
-            scale = standardizes(paths[EUCLIDEAN], paths[SCALED])
+            scale = self.race.standardizes(EUCLIDEAN, SCALED)
         try:
             for name, learner in learners.items():
                 if stop:

@@ -20,8 +20,9 @@ __all__ = ["compare"]
 def compare(X: Any, y: Any, *, client: Any = None, **options: Any) -> Comparison:
     """Compare learners; workers fit several folds at the same time.
 
-    The result equals the table of :func:`metricfast.compare`, but for the seconds: each worker is
-    sent all points once, and a fold of a learner is a task of its own.
+    Each worker is sent all points once, and a fold of a learner is a task of its own. The result
+    equals the table of :func:`metricfast.compare`, but for the seconds, and for learners of several
+    starts: without workers, the first folds choose the starts of later ones.
 
     Parameters
     ----------

@@ -53,7 +53,7 @@ from metricfast.learners.tuples.scml import SCML
 from metricfast.learners.tuples.sdml import SDML
 from metricfast.selection._folds import Path
 from metricfast.selection._judge import Judge, Judgement, JudgeParameter, as_judge, judge_costs
-from metricfast.selection._race import OutOfTimeError, Race, standardizes, with_scores
+from metricfast.selection._race import OutOfTimeError, Race, with_scores
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -84,11 +84,12 @@ class AutoLearner(MahalanobisMixin):
     """The learner that suits the data, out of several, or the given distance.
 
     Each learner is trained on parts of the points, and judged by the points that are held out. The
-    cheap learners come first. A learner that is behind the best one so far by half a standard
-    error is dropped after any part. The best learner is fitted to all points, with the setting
-    that the held-out points chose. If no learner is better than the given distance beyond chance,
-    this stays, with a warning. The evidence that the judge asks for is raised with the number of
-    learners, because the best of several is better by chance more often than a single one.
+    cheap learners come first. A learner is dropped after any part if it is further behind the best
+    one so far than the parts left may differ, by one standard error. The best learner is fitted to
+    all points, with the setting that the held-out points chose. If no learner is better than the
+    given distance beyond chance, this stays, with a warning. The evidence that the judge asks for
+    is raised with the number of learners, because the best of several is better by chance more
+    often than a single one.
 
     Parameters
     ----------
@@ -315,9 +316,7 @@ class AutoLearner(MahalanobisMixin):
             race.add(name, [with_scores(data.unlearned(given, each)) for each in data.parts])
         judgement = judged_now()
         base, race.leader = judgement.chosen, judgement.name
-        scaled = bool(data.parts) and standardizes(
-            race.paths[_GIVEN], race.paths[_STANDARDIZED], data.weight
-        )
+        scaled = bool(data.parts) and race.standardizes(_GIVEN, _STANDARDIZED)
         found: dict[str, Any] = {}
         for name, learner in _named(learners) if data.parts else ():
             paths, note = list[Path](), ""

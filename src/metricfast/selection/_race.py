@@ -9,13 +9,13 @@ import numpy as np
 
 from metricfast._core.types import Floats
 from metricfast.selection._evidence import excess, means
-from metricfast.selection._folds import Path, cross_fitted, joined
+from metricfast.selection._folds import Path, cross_fitted
 from metricfast.selection._judge import Judge
 
-__all__ = ["OutOfTimeError", "Race", "is_behind", "may_win", "standardizes", "with_scores"]
+__all__ = ["OutOfTimeError", "Race", "is_behind", "may_win", "with_scores"]
 
-# Standard errors: behind the best to be dropped; ahead of it to be surely better.
-_BEHIND, _SURELY = 0.5, 2
+# Standard errors ahead of the best to be surely better.
+_SURELY = 2
 
 
 class OutOfTimeError(Exception):
@@ -27,26 +27,18 @@ def with_scores(path: Path) -> Path:
     return replace(path, costs=np.concatenate([path.costs, 1 - path.costs[..., :1]], axis=2))
 
 
-def standardizes(
-    given: Sequence[Path], standardized: Sequence[Path], weight: Floats | None = None
-) -> bool:
-    """Return whether held-out points cost less with standardised features than with given ones.
-
-    `given`, `standardized`: the paths of each fold, with scores in the last column.
-    `weight`: of all held-out points, by default 1.
-    """
-    costs = np.stack([joined(paths).costs[0] for paths in (given, standardized)])
-    costs = costs[..., 0] if costs.shape[2] > 1 else -costs[..., 0]
-    found = means(costs, np.ones(costs.shape[1]) if weight is None else weight)
-    return bool(found[1] < found[0])
-
-
 def is_behind(seen: Floats, best: Floats, weight: Floats) -> bool:
-    """Return whether a learner is behind the best one on the first parts.
+    """Return whether a learner is further behind the best one than other points may make good.
 
-    `seen`: its scores of their points; `best`, `weight`: the scores of the best, and the weights.
+    That is, by one standard error of the difference on the other points, if these differ as much.
+
+    `seen`: its scores of the first points; `best`, `weight`: of all points.
     """
-    return len(seen) > 0 and float(excess(seen, best, weight)) <= -_BEHIND
+    n, rest = len(seen), len(best) - len(seen)
+    if not n or not rest:
+        return False
+    behind = -float(excess(seen, best[:n], weight[:n]))
+    return behind > 0 and behind >= float(np.sqrt(weight[n:].sum() / weight[:n].sum()))
 
 
 def may_win(seen: Floats, best: Floats, weight: Floats, highest: float) -> bool:
@@ -83,6 +75,21 @@ class Race:
         self.paths[name], self.costs[name] = paths, np.concatenate(found)
         return found
 
+    def standardizes(self, given: str, standardized: str) -> bool:
+        """Return whether held-out points cost less with standardised features than with given ones.
+
+        `given`, `standardized`: names of the distances that learn nothing.
+        """
+        costs = np.stack([self.costs[given], self.costs[standardized]])
+        costs = costs[..., 0] if costs.shape[2] > 1 else -costs[..., 0]
+        found = means(costs, self._weights)
+        return bool(found[1] < found[0])
+
+    @property
+    def _weights(self) -> Floats:
+        n = len(next(iter(self.costs.values())))
+        return np.ones(n) if self._weight is None else self._weight
+
     def dropped(self, paths: Sequence[Path], n_parts: int) -> str:
         """Return why a learner cannot be expected to win, or an empty string.
 
@@ -95,14 +102,14 @@ class Race:
         if paths:
             found = np.concatenate(cross_fitted(paths, self._judge, self._labels))
         scores, seen = leader[:, -1], found[:, -1]
-        weight = np.ones(len(scores)) if self._weight is None else self._weight
+        weight = self._weights
         behind = float((scores[: len(seen)] - seen).mean()) if paths else 0.0
         to_gain = highest - float(np.average(scores, weights=weight))
         if paths and leader.shape[1] > 1 < found.shape[1]:
             # Costs of the judge are finer than scores.
             scores, seen, highest = -leader[:, 0], -found[:, 0], 0.0
         n, after = len(seen), f"dropped after fold {len(paths)} of {n_parts}: "
-        if is_behind(seen, scores[:n], weight[:n]):
+        if is_behind(seen, scores, weight):
             by = f"{behind:.3f} behind" if behind > 0 else "by the judge's measure behind"
             return f"{after}{by} {self.leader}"
         if may_win(seen, scores, weight, highest):
