@@ -11,8 +11,8 @@ from takers import OF_LABELS, OF_POINTS, VALUES, X, Y
 from thinned import thinned
 
 import metricfast as mf
-from metricfast._core.arguments import as_array, as_real
-from metricfast._core.arrays import as_labels, as_numbers, as_points, as_points_or_source
+from metricfast._core.arguments import as_array, as_numbers, as_real
+from metricfast._core.arrays import as_labels, as_points, as_points_or_source
 from metricfast._core.checks import check_points
 from metricfast._core.targets import as_label_array
 

@@ -15,8 +15,6 @@ from metricfast.embeddings import Embedding
 from metricfast.learners.base.bilinear import BilinearMixin
 from metricfast.learners.embedding.metric import EmbeddedMetricMixin
 
-__all__ = ["MAP", "NAMES", "SCALER", "check_map", "check_scaler"]
-
 
 def _is_number(value: Any) -> bool:
     small = type(value) is int and abs(value) < 2**63

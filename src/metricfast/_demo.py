@@ -28,8 +28,6 @@ from metricfast._core.types import Array, Floats
 from metricfast.learners import LFDA, MLKR, NCA
 from metricfast.metrics import precision_at_1
 
-__all__ = ["QUESTIONS", "Answer", "draw", "run_demo"]
-
 _NEXT = """
 Next, which learner suits your data, and what does it gain? In {python}:
     import metricfast

@@ -6,8 +6,6 @@ import importlib
 from threading import RLock
 from typing import Any
 
-__all__ = ["LEARNERS", "MODULE_OF", "load_public"]
-
 _LEARNERS = {
     "auto": "AutoLearner",
     "closed.anmm": "ANMM",

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import metricfast
 
-__all__ = ["get_cmake_dir", "get_include", "get_library_dir"]
-
 
 def get_include() -> str:
     """Return the directory to put on a C++ compiler's include path.

@@ -18,27 +18,6 @@ from numpy.typing import ArrayLike, NDArray
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.frames import as_table, column_of, fault_of, fault_of_lists, plain_frame
 
-__all__ = [
-    "as_array",
-    "as_matrix",
-    "as_numbers",
-    "as_real",
-    "as_vector",
-    "called_like",
-    "check_all_finite",
-    "check_bool",
-    "check_choice",
-    "check_count",
-    "check_finite",
-    "check_path",
-    "check_random_state",
-    "check_range",
-    "check_unused",
-    "check_verbose",
-    "did_you_mean",
-    "takes_side",
-]
-
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 # Up to this count, float64 is exact, and the sum of two counts does not overflow.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricfast._core.arguments import as_array, as_numbers, as_real, as_vector, check_all_finite
+from metricfast._core.arguments import as_array, as_real, check_all_finite
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.frames import as_readable, check_alike
 from metricfast._core.memory import block_rows
@@ -18,25 +18,6 @@ from metricfast._core.sources import Named, Source
 from metricfast._core.stores import as_source, in_memory
 from metricfast._core.targets import as_label_array, check_comparable, encode, encode_together
 from metricfast._core.types import Array, Floats, Integers
-
-__all__ = [
-    "aligned_empty",
-    "as_both",
-    "as_codes",
-    "as_common_codes",
-    "as_exclude",
-    "as_labels",
-    "as_maps",
-    "as_numbers",
-    "as_points",
-    "as_points_or_source",
-    "as_real",
-    "as_threads",
-    "as_vector",
-    "common_precision",
-    "scaled_alike",
-    "threads_of",
-]
 
 Map = Array | None
 

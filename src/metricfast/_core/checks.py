@@ -29,20 +29,6 @@ from metricfast._core.targets import as_label_array, flatten_column
 from metricfast._core.types import Array
 from metricfast.exceptions import PreprocessorError
 
-__all__ = [
-    "ArrayIndexer",
-    "Preprocessor",
-    "as_readable_labels",
-    "check_both_kinds",
-    "check_enough",
-    "check_pair_labels",
-    "check_points",
-    "check_preprocessor",
-    "check_tuples",
-    "form",
-]
-
-
 Preprocessor = Callable[[Array], Any]
 
 

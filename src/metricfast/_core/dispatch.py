@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, cast
 if TYPE_CHECKING:
     from metricfast._core.kernels import Kernels
 
-__all__ = ["available_isas", "build_info", "get_kernels"]
-
 
 @functools.cache
 def get_kernels() -> Kernels:

@@ -23,8 +23,6 @@ try:
 except ImportError:  # Windows: files of killed writers are not removed
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["map_tensors", "read_tensors", "safetensors_module", "write_tensors"]
-
 FORMAT_VERSION = "1"
 # The digest is computed with this placeholder in its place. Within a text of JSON these quotes are
 # escaped.

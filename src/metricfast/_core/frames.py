@@ -13,26 +13,6 @@ import numpy as np
 import sklearn
 from numpy.typing import NDArray
 
-__all__ = [
-    "arrow_table",
-    "as_readable",
-    "as_table",
-    "check_alike",
-    "check_names",
-    "check_order",
-    "column_of",
-    "columns_of",
-    "fault_of",
-    "fault_of_lists",
-    "kind_of",
-    "missing_among",
-    "names_of",
-    "naming_column",
-    "of_kind",
-    "plain_frame",
-    "refuse_column",
-]
-
 # Names of column types in pandas, polars and Arrow, in lower case.
 _KINDS = {
     "dates": r"date|time|duration|period",

@@ -9,8 +9,6 @@ from typing import Any, TypeVar
 
 from metricfast._core.arrays import as_threads
 
-__all__ = ["in_threads"]
-
 _T = TypeVar("_T")
 
 

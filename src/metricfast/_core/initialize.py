@@ -30,14 +30,6 @@ from metricfast._core.sparse import is_wide
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast.exceptions import NonPSDError
 
-__all__ = [
-    "as_given_map",
-    "check_n_components",
-    "components_from_metric",
-    "initialize_components",
-    "leading_rows",
-]
-
 
 def check_n_components(n_features: int, n_components: int | None) -> int:
     """Return `n_components`, an integer in [1, n_features], which is `n_features` by default."""

@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricfast._core.arrays import as_real
+from metricfast._core.arguments import as_real
 from metricfast._core.types import Array, Floats
-
-__all__ = ["MahalanobisMetric", "as_vectors", "finite_between"]
 
 _DOUBLE = np.dtype(np.float64)
 

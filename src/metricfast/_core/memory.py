@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["block_rows", "in_caller_memory", "working_memory"]
-
 # Larger blocks are not faster.
 _LARGEST_BLOCK = 32 << 20
 

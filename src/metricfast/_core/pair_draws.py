@@ -8,9 +8,6 @@ from metricfast._core.targets import by_appearance
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._core.warn import warn_user
 
-__all__ = ["class_bounds", "draw_different_pairs"]
-
-
 # After this many draws by point without enough new pairs, draw uniformly from all pairs.
 _ROUNDS_BY_POINT = 10
 

@@ -39,26 +39,6 @@ from metricfast._core.arrays import as_threads
 from metricfast._core.types import RandomState
 from metricfast._core.warn import warn_user
 
-__all__ = [
-    "DEPRECATED",
-    "AtLeastTwo",
-    "FiniteFloat",
-    "LayerSizes",
-    "NonNegativeFloat",
-    "NonNegativeInt",
-    "NumberOfJobs",
-    "PositiveFloat",
-    "PositiveInt",
-    "PositiveShare",
-    "Seed",
-    "Share",
-    "Verbosity",
-    "check_parameters",
-    "positional",
-    "renamed",
-    "take_renamed",
-]
-
 _Class = TypeVar("_Class", bound=type)
 Check = Callable[[str, Any], object]
 # The value of a former name of a parameter.

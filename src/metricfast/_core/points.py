@@ -15,16 +15,6 @@ from metricfast._core.sources import parts
 from metricfast._core.sparse import sparse_gradient
 from metricfast._core.types import Array, Floats
 
-__all__ = [
-    "apply_map",
-    "dense",
-    "map_gradient",
-    "spread_of_features",
-    "stacked",
-    "values_of",
-    "with_gradient",
-]
-
 
 def dense(X: Any) -> Array:
     """Return the array itself, or a sparse matrix as an array."""

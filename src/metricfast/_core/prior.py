@@ -11,8 +11,6 @@ from metricfast._core.types import Array, Floats, RandomState
 from metricfast._core.warn import warn_user
 from metricfast.exceptions import NonPSDError
 
-__all__ = ["initialize_metric", "is_identity"]
-
 _SINGULAR = (
     "Unable to get a true inverse of the covariance matrix since it is not definite. Try another "
     "`{name}`, or an algorithm that does not require the `{name}` to be strictly positive definite."

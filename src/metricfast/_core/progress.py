@@ -9,8 +9,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from typing import Any
 
-__all__ = ["IterationProgress", "Progress"]
-
 
 class Progress(AbstractContextManager["Progress"]):
     """Progress on standard error: a tqdm bar where tqdm is installed, else one line an iteration.

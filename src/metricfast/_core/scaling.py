@@ -9,17 +9,6 @@ import numpy as np
 
 from metricfast._core.types import Array, Floats
 
-__all__ = [
-    "ORDINARY",
-    "center_and_rescale",
-    "log2_spread",
-    "mean_of_points",
-    "moderate",
-    "rescale_targets",
-    "times_power_of_two",
-    "undo_scale",
-]
-
 # Data within these powers of two are not rescaled, so that the start "identity" means the user's
 # units. Beyond them, softmaxes are uniform or one-hot, hinges all active or all zero, and solvers
 # stall.

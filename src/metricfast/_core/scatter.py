@@ -20,30 +20,6 @@ from metricfast._core.sources import on_disk, parts, row_bytes, take
 from metricfast._core.sparse import is_wide, principal_axes
 from metricfast._core.types import Array, Floats, Integers
 
-__all__ = [
-    "RANK_TOL",
-    "RANK_TOL_DOUBLE",
-    "blocks",
-    "check_discriminant",
-    "check_principal",
-    "discriminant_components",
-    "discriminant_directions",
-    "group_means",
-    "group_sums",
-    "pair_scatter",
-    "pieces",
-    "principal_components",
-    "readings",
-    "repetitions",
-    "scatter_matrix",
-    "square_root",
-    "svd",
-    "whiten_within",
-    "whitening",
-    "with_signs",
-    "within_scatter",
-]
-
 # Doubles per block, which fits into the cache. Float32 data are converted block by block.
 _BLOCK_SIZE = 1 << 18
 # Bytes per block; a block of this size stays in the last-level cache.

@@ -18,8 +18,6 @@ from metricfast._core.sources import Scaled, on_disk
 from metricfast._core.targets import check_comparable, codes_among, encode_together
 from metricfast._core.types import Array, Floats, Integers
 
-__all__ = ["ScatterStatistics", "centered", "local_scatters", "members_of_groups"]
-
 # Origins whose distance is within this power of two, or its inverse, need no rescaling.
 _ORDINARY = 200
 # Squares of numbers up to this, and of their inverses, are far from overflowing float64.

@@ -15,19 +15,6 @@ from metricfast._core.memory import block_rows, in_caller_memory
 from metricfast._core.scaling import times_power_of_two
 from metricfast._core.types import Array, Integers
 
-__all__ = [
-    "Named",
-    "Scaled",
-    "Source",
-    "Subset",
-    "by_blocks",
-    "in_one_array",
-    "on_disk",
-    "parts",
-    "row_bytes",
-    "take",
-]
-
 # Gaps between requested rows that are smaller than this are read as well, in one call.
 _GAP = 64
 

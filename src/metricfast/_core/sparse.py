@@ -18,16 +18,6 @@ from sklearn.utils.sparsefuncs import mean_variance_axis
 from metricfast._core.scaling import ORDINARY, times_power_of_two
 from metricfast._core.types import Array, Floats, Integers
 
-__all__ = [
-    "check_structure",
-    "is_wide",
-    "made_dense",
-    "nearest_of_class",
-    "principal_axes",
-    "rescale",
-    "sparse_gradient",
-]
-
 # From this many features on, n_features x n_features matrices and dense points are avoided.
 _WIDE = 2000
 

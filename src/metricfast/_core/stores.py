@@ -15,8 +15,6 @@ from metricfast._core.sources import Named, Source
 from metricfast._core.targets import join_labels
 from metricfast._core.types import Array, Integers
 
-__all__ = ["Batches", "Columns", "Rows", "as_source", "in_memory"]
-
 # Arrow readers and iterators allow only one thread at a time, also if several objects share them.
 _READING = RLock()
 # Rows of a memory map that are copied at once.

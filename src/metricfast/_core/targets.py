@@ -17,28 +17,6 @@ from metricfast._core.arguments import as_array, as_real, as_vector
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import warn_user
 
-__all__ = [
-    "accuracy",
-    "as_column",
-    "as_label_array",
-    "by_appearance",
-    "check_class_labels",
-    "check_classification_target",
-    "check_comparable",
-    "check_kinds",
-    "check_marks",
-    "check_partial_target",
-    "check_regression_target",
-    "check_sample_weight",
-    "class_codes",
-    "codes_among",
-    "encode",
-    "encode_together",
-    "flatten_column",
-    "join_labels",
-    "labels_of_samples",
-]
-
 # Between these bounds, sums of weights times squared distances stay within float32.
 _LEAST, _MOST = 1e-20, 1e20
 # Float64 represents all integers up to this one exactly.

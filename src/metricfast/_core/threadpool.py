@@ -14,8 +14,6 @@ from typing import Any
 
 import threadpoolctl
 
-__all__ = ["one_blas_thread"]
-
 
 class _Controller(threadpoolctl.LibController):  # type: ignore[misc]
     user_api = "metricfast"

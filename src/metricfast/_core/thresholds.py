@@ -18,8 +18,6 @@ from metricfast._core.targets import as_column, check_sample_weight
 from metricfast._core.types import Array, Floats
 from metricfast._core.warn import warn_user
 
-__all__ = ["best_threshold", "check_calibration", "check_calibration_params"]
-
 # The square of a larger beta may overflow in later products.
 _MOST_BETA = 1e100
 _STRATEGIES = ("accuracy", "f_beta", "max_tpr", "max_tnr")

@@ -22,8 +22,6 @@ from metricfast._core.scatter import pair_scatter, repetitions
 from metricfast._core.targets import as_column, check_sample_weight
 from metricfast._core.types import Array, Floats, Integers
 
-__all__ = ["TupleSet", "index_tuples"]
-
 # Number of points that are compared at once.
 _BLOCK_SIZE = 4096
 

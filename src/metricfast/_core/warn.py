@@ -14,8 +14,6 @@ from weakref import WeakKeyDictionary
 
 from joblib import Parallel  # type: ignore[import-untyped]
 
-__all__ = ["ignored", "warn_user", "without_advice"]
-
 # Packages whose code runs between the line of the user and the code that warns.
 _INNER = {"metricfast", "sklearn", "joblib", "contextlib"}
 # Packages that run the workers of joblib.

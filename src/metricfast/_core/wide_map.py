@@ -12,8 +12,6 @@ from scipy.sparse import issparse
 from metricfast._core.scaling import times_power_of_two, undo_scale
 from metricfast._core.types import Array, Floats
 
-__all__ = ["AnyMap", "FittedMap", "WideMap", "memory_for_square", "to_array"]
-
 
 class WideMap:
     r"""A square map that differs from a diagonal one in few directions.

@@ -16,15 +16,6 @@ from metricfast._core.warn import ignored
 from metricfast._labels.distance import DistanceTable, LabelDistance, label_array
 from metricfast._labels.named import named_distance
 
-__all__ = [
-    "SaidDistance",
-    "agreed",
-    "bind_labels",
-    "is_precomputed",
-    "label_sequence",
-    "of_function",
-]
-
 # A name, a name and its parameter (a period, or a function), or a function.
 SaidDistance = str | tuple[str, Any] | Callable[[Any, Any], Any]
 

@@ -13,8 +13,6 @@ from metricfast._core.arguments import as_array, as_real
 from metricfast._core.memory import working_memory
 from metricfast._core.types import Array, Floats, Integers
 
-__all__ = ["DistanceTable", "LabelDistance", "label_array", "rows_per_block", "subset"]
-
 # Bytes of a block of distances including temporary arrays, and bytes per entry.
 _MEMORY, _ENTRY = 2**27, 32
 

@@ -13,8 +13,6 @@ import numpy as np
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._labels.distance import LabelDistance, rows_per_block
 
-__all__ = ["MetricTree"]
-
 # Number of labels in a leaf.
 _LEAF = 16
 # Number of labels on which the metric axioms are checked.

@@ -15,8 +15,6 @@ from metricfast._core.arguments import did_you_mean
 from metricfast._core.types import Array, Floats
 from metricfast._labels.distance import LabelDistance
 
-__all__ = ["KERNELS", "named_distance"]
-
 # Distances that compiled losses compute themselves.
 KERNELS = ("sqeuclidean", "euclidean", "cityblock")
 # With more dimensions, a tree search would visit most points anyway.

@@ -14,8 +14,6 @@ from metricfast._labels.metric_tree import MetricTree
 from metricfast._labels.named import named_distance
 from metricfast.distances.neighbors import kneighbors
 
-__all__ = ["label_neighbors", "label_neighbors_between"]
-
 
 def label_neighbors(
     y: Array,

@@ -20,19 +20,6 @@ from metricfast._core.types import Integers, RandomState
 from metricfast._labels.binding import of_function
 from metricfast._labels.distance import label_array, rows_per_block
 
-__all__ = [
-    "are_tags",
-    "as_tags",
-    "both_tags",
-    "count_labels",
-    "lists_of",
-    "n_shared",
-    "one_tag_each",
-    "share_tag",
-    "tags_of",
-]
-
-
 # Approximate number of pairs with a common tag per block.
 _BLOCK = 1 << 12
 

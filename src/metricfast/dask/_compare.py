@@ -14,8 +14,6 @@ from metricfast.comparison.trial import Scoring, Trial, try_learner
 from metricfast.dask._rows import AlignedRows
 from metricfast.dask._workers import Shared, Workers, threads_here
 
-__all__ = ["compare"]
-
 
 def compare(X: Any, y: Any, *, client: Any = None, **options: Any) -> Comparison:
     """Compare learners; workers fit several folds at the same time.

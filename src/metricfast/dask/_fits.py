@@ -35,8 +35,6 @@ from metricfast.learners.tuples.drawing import SupervisedForm
 from metricfast.learners.tuples.pair_sums import pair_sums
 from metricfast.learners.tuples.sdml import SDML_Supervised
 
-__all__ = ["fit_of"]
-
 # A function that fits a learner to points, labels and weights, in n parts, and returns it.
 Fit = Callable[..., Any]
 

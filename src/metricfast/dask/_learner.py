@@ -21,8 +21,6 @@ from metricfast.dask._workers import Workers
 from metricfast.metrics import RetrievalReport
 from metricfast.metrics._selection import label_distance_of
 
-__all__ = ["DistributedLearner"]
-
 # Neighbours in the score of continuous labels, as in the learners.
 _NEIGHBORS = 10
 

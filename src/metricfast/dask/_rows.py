@@ -16,17 +16,6 @@ from metricfast._core.sources import Source
 from metricfast._core.types import Array, Integers
 from metricfast.dask._workers import Workers
 
-__all__ = [
-    "AlignedRows",
-    "OnWorkers",
-    "array_of",
-    "blocks_of",
-    "is_single",
-    "join_blocks",
-    "join_rows",
-    "starts_of"
-]  # fmt: skip
-
 
 def blocks_of(name: str, values: Any) -> list[Any]:
     """Return the delayed blocks of rows of a collection; raise TypeError for other objects."""

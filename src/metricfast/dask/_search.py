@@ -35,8 +35,6 @@ from metricfast.metrics import RetrievalReport
 from metricfast.metrics._report import metric_values, scored
 from metricfast.metrics._selection import Wanted, chosen_metrics, scores_of
 
-__all__ = ["kneighbors", "retrieval_report"]
-
 
 def kneighbors(
     queries: Any,

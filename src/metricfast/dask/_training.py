@@ -23,9 +23,6 @@ from metricfast.training.callbacks import as_callbacks
 from metricfast.training.embedded_loss import EmbeddedLoss
 from metricfast.training.history import SolverState
 
-__all__ = ["ByParts", "fit_by_epochs"]
-
-
 # Tasks per thread. More take longer to send. With two or fewer, Dask assigns all of them at once,
 # so that some threads idle while others have waiting tasks.
 _TASKS = 3

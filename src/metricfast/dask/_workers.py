@@ -18,8 +18,6 @@ from dask import annotate, delayed, get_annotations
 from metricfast._core.memory import in_caller_memory
 from metricfast._core.types import Array
 
-__all__ = ["N_PARTS", "Shared", "Workers", "threads_here", "total"]
-
 # Default number of parts, except for gradients.
 N_PARTS = 16
 # Seconds between two checks for workers, and seconds without any worker before an error.

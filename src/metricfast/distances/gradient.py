@@ -8,14 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricfast._core.arrays import (
-    as_both,
-    as_maps,
-    as_points,
-    as_real,
-    as_threads,
-    common_precision,
-)
+from metricfast._core.arguments import as_real
+from metricfast._core.arrays import as_both, as_maps, as_points, as_threads, common_precision
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.points import map_gradient
 from metricfast._core.scaling import times_power_of_two

@@ -18,15 +18,8 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metricfast._core.arguments import called_like, check_choice
-from metricfast._core.arrays import (
-    as_both,
-    as_common_codes,
-    as_exclude,
-    as_points,
-    as_real,
-    as_threads,
-)
+from metricfast._core.arguments import as_real, called_like, check_choice
+from metricfast._core.arrays import as_both, as_common_codes, as_exclude, as_points, as_threads
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.targets import as_label_array
 from metricfast._core.types import Array, Floats, Integers

@@ -22,8 +22,6 @@ from metricfast.embeddings._base import (
 from metricfast.embeddings._correlated import correlated_maps
 from metricfast.embeddings._linear import Identity, Linear
 
-__all__ = ["Asymmetric", "sides_of", "with_length"]
-
 # The ridge of canonical correlation, relative to the mean variance of the features of a side.
 _RIDGE = 1.0
 

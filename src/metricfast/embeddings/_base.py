@@ -10,8 +10,8 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 from sklearn.base import BaseEstimator
 
-from metricfast._core.arguments import check_choice
-from metricfast._core.arrays import as_codes, as_real, as_threads
+from metricfast._core.arguments import as_real, check_choice
+from metricfast._core.arrays import as_codes, as_threads
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.frames import fault_of
 from metricfast._core.points import values_of, with_gradient
@@ -19,17 +19,6 @@ from metricfast._core.sources import on_disk
 from metricfast._core.sparse import check_structure
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast.exceptions import LossOverflowError
-
-__all__ = [
-    "Cache",
-    "CompiledEmbedding",
-    "Embedding",
-    "LayeredEmbedding",
-    "Parameters",
-    "check_side",
-    "check_start",
-    "checked_forward",
-]
 
 Parameters = list[Array]
 # Sums of squares of smaller numbers are finite in float64, for any number of columns.

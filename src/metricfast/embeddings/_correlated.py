@@ -13,8 +13,6 @@ from metricfast._core.scatter import scatter_matrix, svd
 from metricfast._core.sparse import principal_axes
 from metricfast._core.types import Array, Floats, Integers, RandomState
 
-__all__ = ["correlated_maps"]
-
 # Number of features up to which all principal axes are computed, and number of axes above it.
 _ALL, _LEADING = 1000, 200
 # Relative length of rows that the classes do not determine. Rows of zeros would have zero

@@ -22,9 +22,6 @@ from metricfast.embeddings._base import (
     check_start,
 )
 
-__all__ = ["Identity", "Linear"]
-
-
 # Relative length of rows below the identity. Rows of zeros would have zero gradients.
 _FURTHER = 0.01
 

@@ -13,8 +13,6 @@ from metricfast._core.parameters import LayerSizes, NonNegativeFloat, PositiveIn
 from metricfast._core.types import Array, RandomState
 from metricfast.embeddings._base import LayeredEmbedding, Parameters, check_start
 
-__all__ = ["MLP", "linear_rows", "linear_start"]
-
 
 @dataclass(eq=False, repr=False)
 class MLP(LayeredEmbedding):

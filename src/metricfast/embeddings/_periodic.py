@@ -20,8 +20,6 @@ from metricfast._core.points import dense
 from metricfast._core.types import Array, RandomState
 from metricfast.embeddings._base import Cache, CompiledEmbedding, Parameters, check_start
 
-__all__ = ["Periodic"]
-
 # Largest number of turns at which float32 still resolves the phase.
 _MOST_TURNS = 2.0**18
 

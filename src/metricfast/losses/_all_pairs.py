@@ -11,8 +11,6 @@ from metricfast._core.dispatch import get_kernels
 from metricfast._core.parameters import FiniteFloat
 from metricfast.losses._call import BaseLoss, Call, Totals
 
-__all__ = ["LDML", "MCML", "MLKR", "NCA"]
-
 
 class AllPairsLoss(BaseLoss):
     """Base class of losses in which every column of a row contributes, optionally with a weight."""

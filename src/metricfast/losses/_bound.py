@@ -14,8 +14,6 @@ from metricfast._core.types import Array, Floats, Integers
 from metricfast.exceptions import LossOverflowError
 from metricfast.losses._labels import BoundLabels, RowIndices
 
-__all__ = ["BoundLoss", "Call", "Gradient", "is_whole"]
-
 Gradient = Array | tuple[Array, Array]
 
 

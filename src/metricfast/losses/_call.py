@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from metricfast._core.arguments import called_like
-from metricfast._core.arrays import as_both, as_exclude, as_points, as_threads, as_vector
+from metricfast._core.arguments import as_vector, called_like
+from metricfast._core.arrays import as_both, as_exclude, as_points, as_threads
 from metricfast._core.parameters import check_parameters
 from metricfast._core.types import Floats, Integers
 from metricfast._labels.tags import count_labels

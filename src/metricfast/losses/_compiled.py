@@ -11,8 +11,6 @@ import numpy as np
 from metricfast._core.dispatch import get_kernels
 from metricfast.losses._call import BaseLoss, Call, Totals
 
-__all__ = ["Compiled"]
-
 _KEPT: dict[Any, Any] = {}
 
 

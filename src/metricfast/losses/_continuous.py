@@ -8,10 +8,8 @@ from typing import Literal
 
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.parameters import NonNegativeFloat, PositiveFloat
+from metricfast._labels.binding import SaidDistance
 from metricfast.losses._call import BaseLoss, Call, Totals
-from metricfast.losses._labels import SaidDistance
-
-__all__ = ["BoundedRatio", "LogRatio", "RankNContrast", "Ratio"]
 
 _PARAMETERS = """Parameters
     ----------

@@ -8,14 +8,13 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricfast._core.arrays import as_numbers
+from metricfast._core.arguments import as_numbers
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.parameters import PositiveFloat
 from metricfast._core.types import Floats
+from metricfast._labels.binding import SaidDistance
 from metricfast.losses._call import BaseLoss, BoundLoss, Call, Totals
-from metricfast.losses._labels import BoundLabels, SaidDistance
-
-__all__ = ["CoSENT"]
+from metricfast.losses._labels import BoundLabels
 
 # Label distances count as equal up to this tolerance per dimension, relative to the largest label.
 _ROUNDING = 8 * np.finfo(np.float64).eps

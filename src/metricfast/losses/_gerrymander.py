@@ -24,8 +24,6 @@ from metricfast.distances.neighbors import check_neighbors
 from metricfast.losses._call import BaseLoss, Call, Totals
 from metricfast.losses._labels import BoundLabels
 
-__all__ = ["Gerrymander"]
-
 _Rows = tuple[Floats, Integers, Integers]  # values, columns and row starts
 
 

@@ -8,16 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricfast._core.arrays import as_codes, as_common_codes, as_labels, as_numbers, scaled_alike
+from metricfast._core.arguments import as_numbers
+from metricfast._core.arrays import as_codes, as_common_codes, as_labels, scaled_alike
 from metricfast._core.frames import check_alike
 from metricfast._core.targets import as_label_array, check_class_labels
 from metricfast._core.types import Floats, Integers
-from metricfast._labels.binding import SaidDistance, bind_labels, is_precomputed
+from metricfast._labels.binding import bind_labels, is_precomputed
 from metricfast._labels.distance import LabelDistance
 from metricfast._labels.named import KERNELS
 from metricfast._labels.tags import are_tags, as_tags, both_tags, lists_of
-
-__all__ = ["BoundLabels", "RowIndices", "SaidDistance", "bound_labels"]
 
 RowIndices = Integers | None
 # With more classes per point than this, kernels would spend more time on classes than on points.

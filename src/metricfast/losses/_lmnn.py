@@ -16,8 +16,6 @@ from metricfast._core.types import Array, Integers
 from metricfast.distances.neighbors import kneighbors, paired_distances
 from metricfast.losses._call import BaseLoss, Call, Gradient, Totals
 
-__all__ = ["LMNN"]
-
 
 @dataclass(eq=False, repr=False)
 class LMNN(BaseLoss):

@@ -9,10 +9,9 @@ from numpy.typing import ArrayLike
 
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.parameters import FiniteFloat, NonNegativeFloat
+from metricfast._labels.binding import SaidDistance
 from metricfast.losses._call import BaseLoss, Call, Totals
-from metricfast.losses._labels import BoundLabels, SaidDistance
-
-__all__ = ["Contrastive", "GeneralizedLifted", "Triplet"]
+from metricfast.losses._labels import BoundLabels
 
 
 @dataclass(eq=False, repr=False)

@@ -13,8 +13,6 @@ from metricfast._core.parameters import FiniteFloat, PositiveFloat
 from metricfast.losses._all_pairs import NCA
 from metricfast.losses._call import BaseLoss, Call, Totals
 
-__all__ = ["ProxyAnchor", "ProxyNCA"]
-
 
 @dataclass(eq=False, repr=False)
 class ProxyNCA(BaseLoss):

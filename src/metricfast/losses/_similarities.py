@@ -11,8 +11,6 @@ from metricfast._core.dispatch import get_kernels
 from metricfast._core.parameters import FiniteFloat, PositiveFloat
 from metricfast.losses._call import BaseLoss, Call, Totals
 
-__all__ = ["Circle", "MultiSimilarity", "NTXent", "RecallAtK", "SmoothAP", "SupCon"]
-
 
 class SimilarityLoss(BaseLoss):
     """Base class of losses of inner products of points of length 1."""

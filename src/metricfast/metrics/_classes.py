@@ -15,15 +15,6 @@ from numpy.typing import NDArray
 
 from metricfast._core.types import Array, Floats, Integers
 
-__all__ = [
-    "CLASS_METRICS",
-    "ClassMetric",
-    "ClassRanks",
-    "chance_of_hit",
-    "sum_by_chance",
-    "sum_of_precisions",
-]
-
 Hits = NDArray[np.bool_]
 
 

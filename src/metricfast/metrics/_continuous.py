@@ -19,8 +19,6 @@ from metricfast._core.types import Array
 from metricfast._labels.distance import LabelDistance
 from metricfast.metrics._ranking import Ranking
 
-__all__ = ["CONTINUOUS_METRICS", "ContinuousMetric", "LabelDistances"]
-
 
 @dataclass
 class LabelDistances:

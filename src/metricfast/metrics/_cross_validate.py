@@ -38,8 +38,6 @@ from metricfast.metrics._selection import (
 )
 from metricfast.selection._splits import Fold, check_folds, deal_groups
 
-__all__ = ["CrossValidation", "cross_validate_retrieval", "label_disjoint_folds"]
-
 # Number of landmark labels; every label is described by its distances to them.
 _LANDMARKS = 64
 

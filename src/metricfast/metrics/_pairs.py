@@ -10,24 +10,14 @@ from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
 
-from metricfast._core.arguments import as_array, check_range
-from metricfast._core.arrays import as_both, as_common_codes, as_numbers
+from metricfast._core.arguments import as_array, as_numbers, check_range
+from metricfast._core.arrays import as_both, as_common_codes
 from metricfast._core.checks import check_both_kinds
 from metricfast._core.targets import as_column, encode
 from metricfast._core.thresholds import best_threshold
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.distances.neighbors import kneighbors
 from metricfast.selection._splits import deal_in_order
-
-__all__ = [
-    "PairReport",
-    "VerificationReport",
-    "check_rates",
-    "equal_error_rate",
-    "identification_report",
-    "pair_report",
-    "verification_report",
-]
 
 
 class PairReport(dict[str, float]):

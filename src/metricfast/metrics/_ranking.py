@@ -23,8 +23,6 @@ from metricfast.distances.filters import Filter
 from metricfast.distances.neighbors import kneighbors
 from metricfast.metrics._classes import ClassRanks
 
-__all__ = ["Ranking", "Search"]
-
 # Bytes per entry of a block, including temporary arrays of metrics.
 _ENTRY = 256
 _RANKS = np.dtype(list(zip(ClassRanks._fields, "qqdd", strict=True)))

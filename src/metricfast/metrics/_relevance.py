@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csr_array, issparse
 
-from metricfast._core.arrays import as_both, as_real
+from metricfast._core.arguments import as_real
+from metricfast._core.arrays import as_both
 from metricfast._core.types import Floats, Integers
 from metricfast.distances.filters import as_filter, known_rows
 from metricfast.distances.neighbors import SearchMetric, check_metric
@@ -23,8 +24,6 @@ from metricfast.metrics._classes import (
 from metricfast.metrics._ranking import Search
 from metricfast.metrics._score import RetrievalReport, check_confidence, score_of
 from metricfast.metrics._selection import scores_of
-
-__all__ = ["relevance_report"]
 
 _NDCG = "ndcg_at_k"
 _METRICS = {

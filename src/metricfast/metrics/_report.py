@@ -31,8 +31,6 @@ from metricfast.metrics._selection import (
 )
 from metricfast.metrics._shots import SHOT_METRICS, single_shots
 
-__all__ = ["both_sides", "metric_values", "report_of", "retrieval_report", "scored"]
-
 _COUNTED = 16
 # A metric, its k, and output arrays for values, chance levels and oracle values.
 Asked = list[tuple[Any, int, Array, Array, Array]]

@@ -11,8 +11,6 @@ from scipy import stats
 
 from metricfast._core.types import Array, Floats
 
-__all__ = ["RetrievalReport", "Score", "check_confidence", "score_of"]
-
 
 @dataclass(frozen=True, repr=False)
 class Score:

@@ -20,19 +20,6 @@ from metricfast.metrics._classes import CLASS_METRICS
 from metricfast.metrics._continuous import CONTINUOUS_METRICS
 from metricfast.metrics._shots import SHOT_METRICS
 
-__all__ = [
-    "METRICS",
-    "Wanted",
-    "are_continuous",
-    "chosen_metrics",
-    "label_distance_of",
-    "look_continuous",
-    "nested",
-    "scores_of",
-    "takes_numbers",
-    "unwrapped",
-]
-
 # The metric and the k of each score.
 Wanted = dict[str, tuple[str, int]]
 METRICS: dict[str, Any] = CLASS_METRICS | SHOT_METRICS | CONTINUOUS_METRICS

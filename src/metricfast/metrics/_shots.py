@@ -8,8 +8,6 @@ import numpy as np
 
 from metricfast._core.types import Array, Floats, Integers
 
-__all__ = ["SHOT_METRICS", "ShotMetric", "single_shots"]
-
 
 @dataclass(frozen=True)
 class ShotMetric:

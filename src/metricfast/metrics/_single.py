@@ -16,20 +16,6 @@ from metricfast.metrics._report import report_of, retrieval_report
 from metricfast.metrics._score import RetrievalReport
 from metricfast.metrics._selection import METRICS, chosen_metrics
 
-__all__ = [
-    "cmc_at_k",
-    "map_at_r",
-    "mean_average_precision",
-    "mean_label_distance_at_k",
-    "mean_reciprocal_rank",
-    "ndcg_at_k",
-    "precision_at_1",
-    "r_precision",
-    "recall_at_k",
-    "retrieval_scorer",
-    "spearman",
-]
-
 _P = ParamSpec("_P")
 _LESS_IS_BETTER = {"mean_label_distance_at_k"}
 _DOC = """{summary}

@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-__all__ = ["BASELINE", "DISSIMILAR", "SIMILAR", "Display"]
-
 SIMILAR, DISSIMILAR, BASELINE = "#228833", "#cc3311", "#777777"
 
 

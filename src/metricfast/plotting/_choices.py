@@ -13,8 +13,6 @@ from metricfast.metrics._selection import nested
 from metricfast.plotting._axes import BASELINE, Display
 from metricfast.selection._judge import Judgement
 
-__all__ = ["ComparisonDisplay", "JudgementDisplay"]
-
 
 @dataclass(eq=False, repr=False)
 class JudgementDisplay(Display):

@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricfast._core.arrays import as_numbers
+from metricfast._core.arguments import as_numbers
 from metricfast._core.types import Floats
 from metricfast.metrics._selection import nested
 from metricfast.plotting._axes import DISSIMILAR, Display
-
-__all__ = ["LossCurveDisplay"]
 
 
 @dataclass(eq=False, repr=False)

@@ -17,8 +17,6 @@ from metricfast.metrics._report import both_sides
 from metricfast.metrics._selection import are_continuous, takes_numbers
 from metricfast.plotting._axes import DISSIMILAR, SIMILAR, Display
 
-__all__ = ["NeighborsDisplay", "as_rows"]
-
 # Width of a column, and of its content, in inches.
 _PITCH, _WIDTH = 1.0, 0.9
 # Heights of a line of text.

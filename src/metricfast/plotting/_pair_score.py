@@ -9,14 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.metrics import roc_auc_score, roc_curve
 
-from metricfast._core.arguments import check_bool
-from metricfast._core.arrays import as_numbers
+from metricfast._core.arguments import as_numbers, check_bool
 from metricfast._core.checks import check_both_kinds
 from metricfast._core.types import Array, Floats
 from metricfast.metrics._pairs import equal_error_rate
 from metricfast.plotting._axes import BASELINE, DISSIMILAR, SIMILAR, Display
-
-__all__ = ["PairScoreDisplay"]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -19,8 +19,6 @@ from metricfast.learners.base.relevance import feature_names, in_spreads, shares
 from metricfast.metrics._selection import unwrapped
 from metricfast.plotting._axes import Display
 
-__all__ = ["FeatureRelevanceDisplay"]
-
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class FeatureRelevanceDisplay(Display):

@@ -16,8 +16,6 @@ from metricfast.metrics._report import report_of
 from metricfast.metrics._selection import METRICS
 from metricfast.plotting._axes import BASELINE, Display
 
-__all__ = ["RetrievalDisplay"]
-
 _AT_K = [name for name in METRICS if name.endswith("_at_k")]
 # Matches names of metrics at one of several k.
 _KEY = re.compile(rf"({'|'.join(name[:-1] for name in _AT_K)})(\d+)")

@@ -12,8 +12,6 @@ from metricfast.learners.gerrymandering.explanation import Explanation
 from metricfast.plotting._axes import DISSIMILAR, SIMILAR, Display
 from metricfast.plotting._neighbors import as_rows
 
-__all__ = ["VoteDisplay"]
-
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class VoteDisplay(Display):
