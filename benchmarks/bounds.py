@@ -46,10 +46,7 @@ def _best(call: str, threads: int, **params: Any) -> float:
 
 
 def measure(
-    threads: int | None = None,
-    size: int = 2048,
-    memory: int = 400_000_000,
-    numbers: int = 1 << 26,
+    threads: int | None = None, size: int = 2048, memory: int = 400_000_000, numbers: int = 1 << 26
 ) -> Rates:
     """Measure on all cores. Uses the best of several runs, so that bounds ignore other load."""
     threads = threads or os.cpu_count() or 1

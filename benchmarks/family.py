@@ -67,12 +67,7 @@ def _labelled(
 
 
 def _given(
-    learner: str,
-    kind: str,
-    n: int,
-    *targets: Target,
-    peer: Level = "normal",
-    rounds: int = 3,
+    learner: str, kind: str, n: int, *targets: Target, peer: Level = "normal", rounds: int = 3
 ) -> Case:
     name = f"{learner.lower()}-{n:.0e}".replace("e+0", "e")
     title = f"{learner}, {n} {kind}, d=32"

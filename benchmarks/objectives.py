@@ -79,12 +79,7 @@ def test_error(
 
 
 def neighbor_error(
-    linear: np.ndarray,
-    x: np.ndarray,
-    y: np.ndarray,
-    x_test: np.ndarray,
-    y_test: np.ndarray,
-    k: int,
+    linear: np.ndarray, x: np.ndarray, y: np.ndarray, x_test: np.ndarray, y_test: np.ndarray, k: int
 ) -> float:
     """Return the test error of a vote of k neighbours; the nearest decides ties."""
     model = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(x @ linear.T)

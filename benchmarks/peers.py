@@ -112,12 +112,7 @@ class Worker:
     """
 
     def __init__(
-        self,
-        peer: str,
-        call: str,
-        arrays: dict[str, str],
-        params: dict[str, Any],
-        threads: int,
+        self, peer: str, call: str, arrays: dict[str, str], params: dict[str, Any], threads: int
     ) -> None:
         python = interpreter(peer)
         if not python.exists():

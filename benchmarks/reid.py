@@ -37,10 +37,7 @@ from metricfast.metrics import retrieval_report, verification_report
 
 RANKS = (1, 5, 10, 20)
 # Published CMC for these features and splits (github.com/silasxue/MDF-KISS).
-PUBLISHED = {
-    "Euclidean": (13.61, 29.75, 40.51, 55.06),
-    "KISSME": (26.90, 60.13, 75.32, 87.82),
-}
+PUBLISHED = {"Euclidean": (13.61, 29.75, 40.51, 55.06), "KISSME": (26.90, 60.13, 75.32, 87.82)}
 # Percentage points by which Euclidean results may differ under the same protocol.
 _AGREES = 0.5
 EUCLIDEAN = "Euclidean"

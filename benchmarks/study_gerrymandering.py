@@ -49,13 +49,7 @@ def held_out_error(name: str, rate: float, C: float, init: str) -> float:
         make = PCA(64, random_state=0) if name == "usps" else StandardScaler()
         a, b = make.fit_transform(x[train]), make.transform(x[test])
         learner = NeighborhoodGerrymandering(
-            3,
-            C=C,
-            init=init,
-            judge=None,
-            random_state=0,
-            n_jobs=1,
-            solver=Adam(learning_rate=rate),
+            3, C=C, init=init, judge=None, random_state=0, n_jobs=1, solver=Adam(learning_rate=rate)
         ).fit(a, y[train])
         database, queries = learner.transform(a), learner.transform(b)
         error = neighbor_error(database, y[train], queries, y[test], False, 3, n_jobs=1)

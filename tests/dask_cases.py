@@ -84,9 +84,7 @@ LEARNERS = {
         n_components=2, solver=mf.solvers.LBFGS(2, 1e-4), random_state=0, judge=None
     ),
     "votes, M": mf.NeighborhoodGerrymandering(
-        parameterization="M",
-        random_state=0,
-        solver=mf.solvers.Adam(batch_size=75, max_epochs=1),
+        parameterization="M", random_state=0, solver=mf.solvers.Adam(batch_size=75, max_epochs=1)
     ),
 }
 

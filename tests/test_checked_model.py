@@ -112,11 +112,7 @@ def test_attributes_of_other_settings_are_loaded(path):
         assert vars(loaded).keys() >= {key for key in vars(model) if key in MAP}
 
 
-@pytest.mark.parametrize(
-    "value",
-    ["\ud800", ["\udfff"]],
-    ids=ascii,
-)
+@pytest.mark.parametrize("value", ["\ud800", ["\udfff"]], ids=ascii)
 def test_surrogates_in_parameters_come_back_and_are_shown(value, path):
     model = metricfast.NCA(max_iter=50).fit(X, Y).set_params(init=value)
     metricfast.save(model, path)

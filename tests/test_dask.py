@@ -157,10 +157,7 @@ FROM_CLASSES = [
 
 @pytest.mark.parametrize(
     ("learner", "weighted"),
-    thinned(
-        product(FROM_CLASSES, [False, True]),
-        lambda case: case[1] or case[0] in OFTEN,
-    ),
+    thinned(product(FROM_CLASSES, [False, True]), lambda case: case[1] or case[0] in OFTEN),
     ids=repr,
 )
 def test_classes_teach_what_they_do_in_one_place(learner: Any, weighted: bool, client: Any) -> None:
@@ -227,11 +224,7 @@ def test_pairs_of_parts_teach_what_all_do(learner: Any, client: Any) -> None:
 
 def test_results_do_not_depend_on_workers_or_chunks() -> None:
     found: dict[str, list[Any]] = {name: [] for name in SAME}
-    for n_workers, threads, chunks in (
-        (1, 1, CHUNKS),
-        (2, 2, (50, 50, 50)),
-        (4, 1, CHUNKS),
-    ):
+    for n_workers, threads, chunks in ((1, 1, CHUNKS), (2, 2, (50, 50, 50)), (4, 1, CHUNKS)):
         with cluster(n_workers, threads):
             for name, make in SAME.items():
                 learner = make().fit(cut(X, chunks), cut(Y, chunks)).to_local()

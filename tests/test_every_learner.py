@@ -411,10 +411,7 @@ NAMELESS = [
     if variant.keys() <= signature(each).parameters.keys()
     and ("solver" not in variant or issubclass(each, LinearLearner))
 ]
-NAMELESS += [
-    mf.NCAClassifier(max_epochs=2, random_state=0, batch_size=30),
-    mf.MultiMetricLMNN(),
-]
+NAMELESS += [mf.NCAClassifier(max_epochs=2, random_state=0, batch_size=30), mf.MultiMetricLMNN()]
 
 
 @pytest.mark.parametrize("model", NAMELESS, ids=str)

@@ -148,8 +148,7 @@ def test_columns_are_numbers(call, values):
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["Int64", "string", "boolean", "category", "polars", "Arrow", "dictionary", "table"],
+    "name", ["Int64", "string", "boolean", "category", "polars", "Arrow", "dictionary", "table"]
 )
 @pytest.mark.parametrize("model", [mf.NCA(), mf.KNeighborsClassifier(), mf.NCAClassifier()])
 def test_missing_labels_are_refused(model, name):

@@ -103,10 +103,7 @@ FITS: dict[str, Case] = {
         lambda: mf.MMC(preprocessor=POINTS, tol=0, max_iter=ENDLESS),
         lambda: pairs(20000, 500000),
     ),
-    "NCA": (
-        lambda: mf.NCA(init="identity", init_scale=None, judge=None),
-        labelled(15000, 40),
-    ),
+    "NCA": (lambda: mf.NCA(init="identity", init_scale=None, judge=None), labelled(15000, 40)),
     "NCA, mini-batches": (
         lambda: mf.NCA(init="identity", solver=mf.solvers.Adam(max_epochs=ENDLESS)),
         labelled(15000, 40),

@@ -347,10 +347,7 @@ EMPTY = (10**6, 0)
 
 @pytest.mark.parametrize(
     "value",
-    [
-        {"tensor": "empty"},
-        {"list": [{"tensor": "empty"}]},
-    ],
+    [{"tensor": "empty"}, {"list": [{"tensor": "empty"}]}],
     ids=lambda value: next(iter(value)),
 )
 @pytest.mark.parametrize("name", ["NCA", "TripletLearner", "AsymmetricSimilarity"])
@@ -374,13 +371,7 @@ def test_an_empty_array_of_a_large_shape_takes_no_memory(name, value, path):
             tracemalloc.stop()
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        {"tensor": "large", "order": "F"},
-        {"tensor": "large"},
-    ],
-)
+@pytest.mark.parametrize("value", [{"tensor": "large", "order": "F"}, {"tensor": "large"}])
 def test_a_file_refers_to_an_array_once(value, content, path):
     """Copies of one array could exhaust memory: a hundred of them take 50 MB here."""
     fitted = {"n_features_in_": 256, "components_": {"list": [value] * 100}}

@@ -115,10 +115,7 @@ def test_starts_are_of_all_points(init: str, weighted: bool) -> None:
     """The rows are sorted by class, so a sample of few blocks would have other components."""
     order = np.argsort(Y, kind="stable")
     weight = np.random.RandomState(0).randint(3, size=N).astype(float) if weighted else None
-    learners = [
-        mf.NCA(init, 3, **SGD),
-        embedding_learner(losses.NCA(), Linear(3, init)),
-    ]
+    learners = [mf.NCA(init, 3, **SGD), embedding_learner(losses.NCA(), Linear(3, init))]
     for given in learners[: 2 - weighted]:
         learner = configured(given, max_epochs=1, learning_rate=1e-12)
         weights = {} if weight is None else {"sample_weight": weight}

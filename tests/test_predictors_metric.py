@@ -107,11 +107,7 @@ def test_a_fitted_learner_is_used_and_its_clones_learn_anew():
 SIDES = {
     "votes": mf.AsymmetricSimilarity(random_state=0, solver=mf.solvers.Adam(max_epochs=2)),
     "embeddings": mf.EmbeddingLearner(
-        mf.losses.NCA(),
-        Asymmetric(Linear(2), Linear(2)),
-        max_epochs=2,
-        random_state=0,
-        judge=None,
+        mf.losses.NCA(), Asymmetric(Linear(2), Linear(2)), max_epochs=2, random_state=0, judge=None
     ),
 }
 

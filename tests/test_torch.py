@@ -274,10 +274,7 @@ def test_an_adapter_as_a_module(adapters, side, dtype, tmp_path):
 def test_other_learners_as_modules():
     X, y = np.random.default_rng(0).normal(size=(60, 5)), np.arange(60) % 3
     X = X + 5
-    for learner in (
-        LFDA(n_components=2),
-        EmbeddingLearner(losses.NCA(), Linear(3), max_epochs=2),
-    ):
+    for learner in (LFDA(n_components=2), EmbeddingLearner(losses.NCA(), Linear(3), max_epochs=2)):
         learner.fit(X, y)
         Z = bridge.module(learner)(torch.from_numpy(X)).detach()
         np.testing.assert_allclose(Z, learner.transform(X), atol=1e-9)

@@ -9,11 +9,7 @@ from usearch.index import MetricKind, search
 
 from benchmarks.calls import Call, Data, embedded, found
 
-KINDS = {
-    "euclidean": MetricKind.L2sq,
-    "cosine": MetricKind.Cos,
-    "inner_product": MetricKind.IP,
-}
+KINDS = {"euclidean": MetricKind.L2sq, "cosine": MetricKind.Cos, "inner_product": MetricKind.IP}
 
 
 def neighbors(data: Data, threads: int, k: int, metric: str = "euclidean") -> Call:

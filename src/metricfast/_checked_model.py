@@ -43,10 +43,7 @@ _SHAPES = {
     "mean_": ("n_features_database",),
     "mean_query_": ("n_features_in_",),
 }
-NAMES = {
-    "feature_names_in_": "n_features_in_",
-    "feature_names_database_in_": "n_features_database",
-}
+NAMES = {"feature_names_in_": "n_features_in_", "feature_names_database_in_": "n_features_database"}
 MAP = (*_VALUES, *_SHAPES, *NAMES)
 SCALER = ("n_features_in_", "feature_names_in_", "mean_", "scale_", "var_")
 

@@ -208,11 +208,8 @@ class ClassBalanced(Sampler):
         if are_tags(y) or are_tags(y_database):
             sizes = count_labels(y), count_labels(y_database)
             tags, others = both_tags(y, y_database, ("y", "y_database"), sizes)
-            classes_in, pairs, n_classes = (
-                _classes_by_epoch(tags, "y"),
-                others.tocoo(),
-                sum(tags.shape),
-            )
+            classes_in, n_classes = _classes_by_epoch(tags, "y"), sum(tags.shape)
+            pairs = others.tocoo()
             of_database, points = pairs.col.astype(np.int64), pairs.row
         else:
             labels = [_one_class_each(y, "y"), _one_class_each(y_database, "y_database")]

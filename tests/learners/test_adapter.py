@@ -885,8 +885,7 @@ def test_documents_that_were_shown_and_not_clicked(wrong):
     )
     rows = np.arange(500)
     clicks = csr_array(
-        (np.repeat([1, wrong], 500), (np.tile(rows, 2), np.r_[rows, rows + 500])),
-        shape=(500, 1000),
+        (np.repeat([1, wrong], 500), (np.tile(rows, 2), np.r_[rows, rows + 500])), shape=(500, 1000)
     )
     assert clicks.nnz == 1000
     shown = AdapterLearner(random_state=0).fit(q[TRAIN], clicks, np.r_[p[TRAIN], n[TRAIN]])

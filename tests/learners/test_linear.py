@@ -109,10 +109,7 @@ class TestEveryLearner:
 
     @pytest.mark.parametrize(
         ("dtype", "factors"),
-        [
-            (np.float64, [1e-300, 1e-3, 1e3, 1e150]),
-            (np.float32, [1e-36, 1e30]),
-        ],
+        [(np.float64, [1e-300, 1e-3, 1e3, 1e150]), (np.float32, [1e-36, 1e30])],
     )
     def test_any_scale_is_learned_as_well(self, learner, solver, dtype, factors):
         points = scale(X)

@@ -95,11 +95,7 @@ def test_unknown_scales_are_refused(value):
         NCA(init_scale=value).fit(X, Y)
 
 
-FOLDED = [
-    NCA(judge=Judge()),
-    MCML(judge=Judge()),
-    LDML(judge=Judge()),
-]
+FOLDED = [NCA(judge=Judge()), MCML(judge=Judge()), LDML(judge=Judge())]
 FOLDED += [NCMML(judge=Judge()), LMNN(judge=Judge())]
 SGD = {"solver": Adam(learning_rate=0.1, max_epochs=15), "random_state": 0}
 FOLDED += [NeighborhoodGerrymandering(judge=Judge(), random_state=0)]

@@ -304,11 +304,7 @@ def test_a_checkpoint_of_another_number_of_moments_is_refused(tmp_path):
     ("learner", "error", "message"),
     [
         (NCA(max_iter=0, solver="adam"), ValueError, "max_iter"),
-        (
-            embedding_learner(losses.NCA(), max_epochs=0, solver="lbfgs"),
-            ValueError,
-            "max_epochs",
-        ),
+        (embedding_learner(losses.NCA(), max_epochs=0, solver="lbfgs"), ValueError, "max_epochs"),
         (NCA(solver=type("Still", (MiniBatchSolver,), {})()), NotImplementedError, "define step"),
     ],
     ids=str,

@@ -53,10 +53,7 @@ def test_learners_of_embeddings(kind, solver):
 
 
 def test_parts_of_embedding_learners_that_are_not_used():
-    refused(
-        embedding_learner(losses.NCA(), solver="lbfgs"),
-        sampler=ClassBalanced(2),
-    )
+    refused(embedding_learner(losses.NCA(), solver="lbfgs"), sampler=ClassBalanced(2))
     refused(mf.TripletLearner(solver=LBFGS(2), judge=None), m_per_class=2)
     refused(mf.LogRatioLearner(solver="lbfgs"), n_anchors=2)
     with pytest.raises(ValueError, match=r"proxy_lr_factor must be 1\.0, its default, unless"):

@@ -25,9 +25,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     def __init__(
-        self,
-        categorical_features: Sequence[int] | Integers = (),
-        date_features: Sequence[int] = (),
+        self, categorical_features: Sequence[int] | Integers = (), date_features: Sequence[int] = ()
     ) -> None:
         self.categorical_features, self.date_features = categorical_features, date_features
 

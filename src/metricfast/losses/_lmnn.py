@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricfast._core.arguments import as_array, check_count, check_range
-from metricfast._core.arrays import as_codes, as_points, as_threads
+from metricfast._core.arrays import as_codes, as_indices, as_points, as_threads, check_indices
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.parameters import FiniteFloat, NonNegativeFloat, PositiveInt
 from metricfast._core.types import Array, Integers
@@ -201,15 +201,7 @@ def _nearest_of_class(
 
 
 def _as_targets(targets: ArrayLike, n: int, m: int) -> Integers:
-    rows = as_array(targets, "targets")
-    if rows.ndim != 2 or len(rows) != n or rows.dtype.kind not in "iu":
-        raise ValueError(
-            f"targets must be integers of shape ({n}, k); found shape {rows.shape}, dtype "
-            f"{rows.dtype}."
-        )
-    if rows.size and (rows.min() < -1 or rows.max() >= m):
-        raise ValueError(f"targets must hold indices from -1 to {m - 1}.")
-    return np.ascontiguousarray(rows, dtype=np.int64)
+    return as_indices(targets, "targets", f"be integers of shape ({n}, k)", (n, None), (-1, m))
 
 
 def _as_lists(impostors: Any, n: int, m: int) -> tuple[Integers, Integers]:
@@ -228,8 +220,7 @@ def _as_lists(impostors: Any, n: int, m: int) -> tuple[Integers, Integers]:
             f"impostors must have {n + 1} row_starts, from 0 to the number of columns, "
             f"{len(columns)}."
         )
-    if len(columns) and (columns.min() < 0 or columns.max() >= m):
-        raise ValueError(f"impostors must hold columns from 0 to {m - 1}.")
+    check_indices(columns, "columns of impostors", 0, m)
     return starts, columns
 
 

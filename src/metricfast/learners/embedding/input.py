@@ -59,10 +59,7 @@ def check_parts(
             + did_you_mean(loss, sys.modules["metricfast.losses"].__all__, "losses.{}()")
         )
     check_labels(loss)
-    for name, part, base in (
-        ("embedding", embedding, Embedding),
-        ("sampler", sampler, Sampler),
-    ):
+    for name, part, base in (("embedding", embedding, Embedding), ("sampler", sampler, Sampler)):
         if not isinstance(part, base):
             room = base.__module__.removesuffix("._base")
             shown = f"{room.removeprefix('metricfast.')}.{{}}()"
