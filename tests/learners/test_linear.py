@@ -17,9 +17,10 @@ from metricfast.learners.linear import LinearLearner
 from metricfast.solvers import Adam
 from metricfast.training import samples
 from metricfast.training.objective import Objective
-from metricfast.training.preconditioner import Preconditioner, best_scale
+from metricfast.training.preconditioner import Preconditioner
 from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
+from metricfast.training.starts import best_scale
 
 X, Y = load_iris(return_X_y=True)
 LEARNERS = (NCA, LMNN, MLKR, MCML, LDML)

@@ -18,16 +18,17 @@ from sklearn.preprocessing import StandardScaler, scale
 from trained import configured
 
 from metricfast import LDML, LMNN, MCML, MLKR, NCA, NCMML, NeighborhoodGerrymandering, losses
+from metricfast._core.arrays import as_threads
+from metricfast._core.scatter_statistics import local_scatters
 from metricfast.neighbors import kneighbors
 from metricfast.selection import Judge
 from metricfast.solvers import Adam
-from metricfast.training import model_selection
+from metricfast.training import model_selection, starts
 from metricfast.training.history import DivergedError
 from metricfast.training.model_selection import Candidates, select_training
 from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
-from metricfast.training.scales import choose_scale, sample_points, spread
-from metricfast.training.starts import DISCRIMINANTS, STARTS
+from metricfast.training.starts import DISCRIMINANTS, STARTS, choose_scale, sample_points, spread
 
 X, Y = load_iris(return_X_y=True)
 WINE, KINDS = load_wine(return_X_y=True)
@@ -50,7 +51,7 @@ def test_the_scale_of_the_lowest_objective_is_found(best):
     starts = [np.eye(4), np.diag([4.0, 1, 1, 1])]
     problem = Problem(POINTS, losses.NCA(), evaluate=evaluate)
     form, found = choose_scale(problem, starts, sample_points(POINTS))
-    wanted = spread(best * starts[1], X, sample_points(POINTS))
+    wanted = spread(best * starts[1], X, None, sample_points(POINTS).rows)
     assert form == 1
     np.testing.assert_allclose(found, wanted, rtol=0.1)
     assert len(tried) < 50
@@ -58,6 +59,19 @@ def test_the_scale_of_the_lowest_objective_is_found(best):
 
 def test_points_of_no_weight_tell_nothing_of_the_start():
     assert (sample_points(POINTS).rows % 2 == 1).all()
+
+
+def test_starts_use_the_threads_of_the_learner(monkeypatch):
+    used, before = [], as_threads(None)
+
+    def noted(*given):
+        used.append(as_threads(None))
+        return local_scatters(*given)
+
+    monkeypatch.setattr(starts, "local_scatters", noted)
+    NCA(n_jobs=3, max_iter=3).fit(X, Y)
+    assert set(used) == {3}
+    assert as_threads(None) == before
 
 
 @few

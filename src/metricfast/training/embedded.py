@@ -85,5 +85,8 @@ def embed_samples(
         # Sparse points are centred after mapping, so both sides are mapped together.
         Z = embed(embedding, arrays, vstack([queries, database], format="csr"), n_jobs=n_jobs)
         return Z[: queries.shape[0]], Z[queries.shape[0] :]
+    elif isinstance(queries, np.ndarray) and isinstance(database, np.ndarray):
+        L = embedding.map_of(arrays)
+        return map_points(queries, L, n_jobs), map_points(database, L, n_jobs)
     Z = embed(embedding, arrays, queries, "query", n_jobs)
     return Z, embed(embedding, arrays, database, "database", n_jobs)

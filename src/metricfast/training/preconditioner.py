@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,9 +20,7 @@ __all__ = [
     "PSDProjection",
     "Preconditioner",
     "ScaledParameters",
-    "best_scale",
     "class_preconditioner",
-    "near_scale",
 ]
 
 Array = NDArray[Any]
@@ -31,9 +29,6 @@ FULL_BASIS = 2000
 # With less, steps along directions with little scatter are too long. With more, the preconditioner
 # has too little effect.
 _FLOOR = 0.03
-# As exponents of two: only the longest step is repeated, up to this distance from the start.
-# Duplicates have the lowest loss at the largest scale, where other points have no gradient.
-_LONGEST, _FAR = 2.0, 4
 
 
 class FlatParameters:
@@ -170,32 +165,3 @@ def _times(A: Array, K: NDArray[np.float64], *, transposed: bool = False) -> NDA
     multiply = strmm if K.dtype == np.float32 else dtrmm
     # BLAS works on the transposes, which are in Fortran's order.
     return np.asarray(multiply(1.0, K, A.T, lower=True, trans_a=not transposed).T)
-
-
-def best_scale(value: Callable[[float], float]) -> float:
-    """Return the minimiser of `value` from 2^-20 to 2^20, to an eighth of a power of two."""
-    best: float = min((2.0**k for k in range(-20, 21)), key=value)
-    # Refine: from twice or half the best scale, mini-batches would need epochs to correct it.
-    eighths = (0, *range(-4, 0), *range(1, 5))
-    return min((best * float(2.0 ** (k / 8)) for k in eighths), key=value)
-
-
-def near_scale(value: Callable[[float], float], start: float) -> float:
-    """Return a local minimiser of `value` near `start`, to a quarter of a power of two.
-
-    It needs about a dozen evaluations, and `best_scale` about 48.
-    """
-    known: dict[float, float] = {}
-
-    def at(exponent: float) -> float:
-        if exponent not in known:
-            known[exponent] = value(start * 2.0**exponent)
-        return known[exponent]
-
-    best = 0.0
-    for step in (2.0, 1.0, 0.5, 0.25):
-        while (found := min((best, best - step, best + step), key=at)) != best:
-            best = found
-            if step < _LONGEST or abs(best) >= _FAR:
-                break
-    return start * float(2.0**best)

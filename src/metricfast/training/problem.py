@@ -190,3 +190,9 @@ class Problem:
         if samples.outer is None or samples.span is None or L.shape[1] != samples.outer:
             return None
         return MapOfSpan(L, samples.span.basis)
+
+    def inner(self, L: Any) -> Array:
+        """Return a map in the problem's coordinates: a basis of the span, or the features."""
+        start = self.of_span(L)
+        found: Array = L if start is None else start.inner
+        return found

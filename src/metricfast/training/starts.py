@@ -1,9 +1,12 @@
-"""Starts: the initial map of a training, by name."""
+"""Starts: the initial map of a training, by name, and the scale by which its loss is lowest."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
@@ -16,21 +19,18 @@ from metricfast._core.scatter_statistics import local_scatters
 from metricfast._core.targets import encode
 from metricfast._core.types import Floats, RandomState
 from metricfast._core.wide_map import AnyMap, WideMap, to_array
+from metricfast.exceptions import LossOverflowError
+from metricfast.samplers import Batch, class_batches
+from metricfast.training.embedded import map_points
+from metricfast.training.embedded_loss import EmbeddedLoss
 from metricfast.training.objective import Objective
+from metricfast.training.preconditioner import FlatParameters
 from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
-from metricfast.training.scales import (
-    choose_scale,
-    inner_map,
-    like,
-    sample_points,
-    scale_by_batch,
-    spread,
-)
 
 __all__ = [
     "DISCRIMINANTS", "GIVEN_START", "LINEAR", "STANDARDIZED", "STARTS", "WHITENED", "begin_at",
-    "in_units",
+    "best_scale", "choose_scale", "sample_points", "spread",
 ]  # fmt: skip
 
 GIVEN_START, LINEAR, STANDARDIZED, WHITENED = "given", "linear", "standardized", "whitened"
@@ -41,6 +41,12 @@ _WITHIN = 0.05
 _NOISE = 1e-6
 # The neighbour whose distance is the local scale of a point.
 _NEIGHBORS = 7
+# Number of points to choose a scale, and their root mean squared distance at its start.
+_SAMPLE = 500
+_FIRST_SPREAD = 4.0
+# As exponents of two: only the longest step is repeated, up to this distance from the start.
+# Duplicates have the lowest loss at the largest scale, where other points have no gradient.
+_LONGEST, _FAR = 2.0, 4
 
 
 def given(samples: Samples, n_rows: int) -> AnyMap:
@@ -150,7 +156,7 @@ def begin_at(
         start = STARTS[name](samples, len(L))
         L = like(L, start if problem.samples.outer is not None else to_array(start), samples)
     if rescales and problem.rescale is not None:
-        L = L * L.dtype.type(problem.rescale(inner_map(problem, L)))
+        L = L * L.dtype.type(problem.rescale(problem.inner(L)))
     if search == "batch":
         L = L * scale_by_batch(problem, L, rng, batch_size)
     elif search == "points":
@@ -161,10 +167,10 @@ def begin_at(
             chosen[name] = choose_scale(problem, forms, batch, samples.weight)
         form, wanted = chosen[name]
         L = forms[form]
-        found = spread(inner_map(problem, L), problem.samples.X, samples.weight, batch.rows)
+        found = spread(problem.inner(L), problem.samples.X, samples.weight, batch.rows)
         L = L * L.dtype.type(wanted / found) if wanted > 0 and found > 0 else L
     if name is not None and problem.refresh is not None:
-        problem.refresh(inner_map(problem, L))
+        problem.refresh(problem.inner(L))
     objective = Objective(problem, [L])
     objective.initial_map = initial
     return objective
@@ -202,3 +208,110 @@ def _is_identity(L: AnyMap) -> bool:
     if isinstance(L, WideMap):
         return bool((L.diagonal == 1).all())
     return np.array_equal(L, np.eye(*L.shape))
+
+
+def scale_by_batch(problem: Problem, L: AnyMap, rng: RandomState, batch_size: int | None) -> float:
+    """Return the factor of a map that minimises the loss of the first mini-batch."""
+    if not problem.searches_scale:
+        return 1.0
+    plain = Objective(replace(problem, preconditioner=None), [problem.inner(L)])
+    first = next(iter(plain.batches(rng, batch_size)()))
+    return best_scale(_loss_by_factor(problem, L, first))
+
+
+def choose_scale(
+    problem: Problem, forms: Sequence[AnyMap], batch: Batch, weight: Floats | None = None
+) -> tuple[int, float]:
+    """Return the map, and the `spread` of points under it, with the lowest value."""
+    found = list[tuple[float, int, float]]()
+    for L in forms:
+        value = _loss_by_factor(problem, L, batch)
+        own = spread(problem.inner(L), problem.samples.X, weight, batch.rows)
+        scale = near_scale(value, _FIRST_SPREAD / own) if own > 0 else 1.0
+        found.append((value(scale), len(found), scale * own))
+    return min(found)[1:]
+
+
+def _loss_by_factor(problem: Problem, L: AnyMap, batch: Batch) -> Callable[[float], float]:
+    """Return the loss for choosing the scale, with the penalty, as a function of the factor."""
+    inner, constrained = problem.inner(L), problem.preconditioner
+    if isinstance(constrained, FlatParameters):
+        (inner,) = constrained.arrays(constrained.vector([inner]))
+    if problem.scale_loss is not None:
+        problem = replace(problem, loss=problem.scale_loss)
+    loss, inner = EmbeddedLoss(problem), inner.astype(np.float64)
+    share, Z = batch.n_anchors / loss.X.shape[0], None
+    if problem.evaluate is None:
+        rows, anchors = loss.pool(batch, None)  # embedded points are scaled like the map
+        own = np.ascontiguousarray(inner, loss.X.dtype)
+        Z = map_points(loss.X if rows is None else loss.X[rows], own, loss.n_jobs)
+
+    def value(factor: float) -> float:
+        arrays = [factor * inner]
+        if problem.extended is not None:
+            arrays = problem.extended(arrays)
+        try:
+            if Z is None:
+                found, _ = loss(arrays, batch)
+            else:
+                found, _ = loss.bound(Z * Z.dtype.type(factor), rows, anchors)
+        except LossOverflowError:
+            return math.inf
+        found = problem.C * found
+        if problem.penalty is not None:
+            # Penalties are relative to the tried parameters, as at the start of a training.
+            found += share * problem.penalty(arrays, arrays)[0]
+        return found if math.isfinite(found) else math.inf
+
+    return value
+
+
+def sample_points(data: Samples) -> Batch:
+    """Return a fixed sample of points with positive weight, from all classes."""
+    weight = np.ones(len(data.labels)) if data.weight is None else data.weight
+    seen = np.flatnonzero(weight)
+    rows = seen[class_batches(data.strata[seen], _SAMPLE, np.random.RandomState(0))[0]]
+    return Batch(rows, len(rows))
+
+
+def spread(L: AnyMap, X: Any, weight: Floats | None, rows: Any = slice(None)) -> float:
+    """Return the root mean squared distance of some rows of points under a map."""
+    weight = None if weight is None else weight[rows]
+    Z = map_points(X[rows], L).astype(np.float64)
+    Z -= np.average(Z, axis=0, weights=weight)
+    return math.sqrt(2 * float(np.average(Z**2, axis=0, weights=weight).sum()))
+
+
+def like(L: AnyMap, other: AnyMap, data: Samples) -> AnyMap:
+    """Return the map `other`, scaled to the same spread of points as under L."""
+    wanted, found = (spread(A, data.X, data.weight) for A in (L, other))
+    return other * L.dtype.type(wanted / found) if wanted > 0 and found > 0 else L
+
+
+def best_scale(value: Callable[[float], float]) -> float:
+    """Return the minimiser of `value` from 2^-20 to 2^20, to an eighth of a power of two."""
+    best: float = min((2.0**k for k in range(-20, 21)), key=value)
+    # Refine: from twice or half the best scale, mini-batches would need epochs to correct it.
+    eighths = (0, *range(-4, 0), *range(1, 5))
+    return min((best * float(2.0 ** (k / 8)) for k in eighths), key=value)
+
+
+def near_scale(value: Callable[[float], float], start: float) -> float:
+    """Return a local minimiser of `value` near `start`, to a quarter of a power of two.
+
+    It needs about a dozen evaluations, and `best_scale` about 48.
+    """
+    known: dict[float, float] = {}
+
+    def at(exponent: float) -> float:
+        if exponent not in known:
+            known[exponent] = value(start * 2.0**exponent)
+        return known[exponent]
+
+    best = 0.0
+    for step in (2.0, 1.0, 0.5, 0.25):
+        while (found := min((best, best - step, best + step), key=at)) != best:
+            best = found
+            if step < _LONGEST or abs(best) >= _FAR:
+                break
+    return start * float(2.0**best)

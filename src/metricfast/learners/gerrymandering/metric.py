@@ -39,7 +39,6 @@ from metricfast.training.objective import Objective
 from metricfast.training.preconditioner import PSDProjection
 from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
-from metricfast.training.scales import inner_map
 from metricfast.training.solvers import LBFGS, Solver
 
 __all__ = ["GerrymanderingLearner", "NeighborhoodGerrymandering"]
@@ -148,7 +147,7 @@ class GerrymanderingLearner(VoteParameters, LinearLearner):
         start, L = objective.start, objective.initial_map
         if history.max_iter is not None and isinstance(self.init, str) and L is not None:
             assert objective.problem.rescale is not None
-            L = inner_map(objective.problem, L)
+            L = objective.problem.inner(L)
             vector = objective.preconditioner.vector([L * objective.problem.rescale(L)])
             start = objective.parameters(vector)
         remedy = "lower n_bins" if hasattr(self, "n_bins") else "leave small classes out"
