@@ -172,7 +172,7 @@ class Training:
             queries = replace(task.samples.take(self.held_out), database=self._samples)
             weight, self._queries = queries.weight, queries
             self.weight = np.ones(len(self.held_out)) if weight is None else weight
-            self.history.judge(lambda x: self._mean(self._costs(x)), _PATIENCE)
+            self.history.judge(lambda x: self._mean(self.costs_at(x)), _PATIENCE)
 
     def run(self, label: str, max_epochs: int | None = None) -> Training:
         """Train until the costs of held-out points no longer fall, for `max_epochs` in all."""
@@ -210,18 +210,14 @@ class Training:
         votes = SoftVotes(database, self._samples.weight, n_jobs)
         return votes.means(values[self._train], Z, n_jobs=n_jobs)
 
-    def best_costs(self) -> Array:
-        """Return the cost of each held-out point in the best epoch."""
-        return self._costs(self.history.best_x)
-
     def costs_of_factors(self) -> Floats:
         """Return the mean costs of the votes for held-out points under multiples of the map."""
         sides = self._objective.embed(self._queries, self.history.best_x)
         scaled = ([Z * Z.dtype.type(factor) for Z in sides] for factor in _FACTORS)
         return np.array([self._mean(self._costs_of_votes(*each)) for each in scaled])
 
-    def _costs(self, x: Array) -> Array:
-        """Return the cost of each held-out point."""
+    def costs_at(self, x: Array) -> Array:
+        """Return the cost of each held-out point, for a vector of the solver."""
         (Z, database), task = self._objective.embed(self._queries, x), self.task
         if task.measure is None:
             return self._costs_of_votes(Z, database)
@@ -309,9 +305,10 @@ def race(
     if not found[0].costs:
         return found[0], whole, None
     is_last = np.array([isinstance(each.embedding, MLP) for each in found])
+    costs = np.array([each.costs_at(each.history.best_x) for each in found])
     judgement = judge_costs(
-        judge, list(racers), np.array([each.best_costs() for each in found]), found[0].weight,
-        measure, "points", equal=_CLEARLY, order=is_last,
+        judge, list(racers), costs, found[0].weight, measure, "points", equal=_CLEARLY,
+        order=is_last,
     )  # fmt: skip
     winner = found[judgement.chosen]
     return winner, whole and not (several and is_last[judgement.chosen]), judgement

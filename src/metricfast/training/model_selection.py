@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from metricfast.training.objective import Objective
 from metricfast.training.samples import Samples
 from metricfast.training.solvers import Solver
 from metricfast.training.splits import Split, splits_of
-from metricfast.training.train import epoch_batches, solve
+from metricfast.training.train import solve
 
 __all__ = ["Candidates", "Choice", "select_training"]
 
@@ -164,8 +164,7 @@ def _costs(
                 rng=np.random.RandomState(0), quiet=True,
             )  # fmt: skip
             try:
-                batches: Any = epoch_batches(objective, history, solver)
-                solver.minimize(objective, history, batches)
+                solve(objective, history, solver)
             except DivergedError:
                 if not history.curve:
                     raise

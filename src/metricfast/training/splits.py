@@ -64,7 +64,12 @@ def splits_of(data: Samples, measure: Measure, judge: Judge, *, least: int) -> l
         points.X, points.strata, points.weight, least=least,
         groups=points.marks.get("groups"), views=points.marks.get("views"),
     )  # fmt: skip
-    return [_split(points, part, measure) for part in parts]
+    found = list[Split]()
+    for part in parts:
+        among = points.take(part.database) if points.database is None else points.database
+        held_out = replace(points.take(part.queries), database=among)
+        found.append(Split(points.take(part.train), held_out, part, measure))
+    return found
 
 
 def holds_classes_out(data: Samples) -> bool:
@@ -89,12 +94,6 @@ def _same(queries: Samples, database: Samples) -> bool:
     """Return whether the database holds the queries themselves, which would find each other."""
     pairs = (queries.X, database.X), (queries.labels, database.labels)
     return all(isinstance(a, np.ndarray) and np.array_equal(a, b) for a, b in pairs)
-
-
-def _split(data: Samples, part: Part, measure: Measure) -> Split:
-    found = data.take(part.queries)
-    among = data.take(part.database) if data.database is None else data.database
-    return Split(data.take(part.train), replace(found, database=among), part, measure)
 
 
 def _class_halves(data: Samples, least: int, unit: str) -> list[tuple[Integers, Integers]]:

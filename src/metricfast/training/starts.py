@@ -157,8 +157,10 @@ def begin_at(
         L = like(L, start if problem.samples.outer is not None else to_array(start), samples)
     if rescales and problem.rescale is not None:
         L = L * L.dtype.type(problem.rescale(problem.inner(L)))
-    if search == "batch":
-        L = L * scale_by_batch(problem, L, rng, batch_size)
+    if search == "batch" and problem.searches_scale:
+        plain = Objective(replace(problem, preconditioner=None), [problem.inner(L)])
+        first = next(iter(plain.batches(rng, batch_size)()))
+        L = L * best_scale(_loss_by_factor(problem, L, first))
     elif search == "points":
         batch, forms, chosen = sample_points(samples), [L], {} if chosen is None else chosen
         if problem.standardizes and name is None and _is_identity(L):
@@ -208,15 +210,6 @@ def _is_identity(L: AnyMap) -> bool:
     if isinstance(L, WideMap):
         return bool((L.diagonal == 1).all())
     return np.array_equal(L, np.eye(*L.shape))
-
-
-def scale_by_batch(problem: Problem, L: AnyMap, rng: RandomState, batch_size: int | None) -> float:
-    """Return the factor of a map that minimises the loss of the first mini-batch."""
-    if not problem.searches_scale:
-        return 1.0
-    plain = Objective(replace(problem, preconditioner=None), [problem.inner(L)])
-    first = next(iter(plain.batches(rng, batch_size)()))
-    return best_scale(_loss_by_factor(problem, L, first))
 
 
 def choose_scale(

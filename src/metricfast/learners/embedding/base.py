@@ -380,16 +380,11 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddedMetricMixin):
         """Return the parameters and the means of an earlier fit, if there was one."""
         if not hasattr(self, self._fitted):
             return None
-        return self._all_parameters(), self._means()
-
-    def _all_parameters(self) -> list[Array]:
-        return [*self.parameters_, *([self.proxies_] if hasattr(self, "proxies_") else [])]
+        proxies = [self.proxies_] if hasattr(self, "proxies_") else []
+        return [*self.parameters_, *proxies], (self._mean("query"), self._mean("database"))
 
     def _generator(self, rng: RandomState) -> RandomState:
         return np.random.RandomState(rng.randint(2**31 - 1))
-
-    def _means(self) -> tuple[Array, Array]:
-        return self._mean("query"), self._mean("database")
 
     def _set_start(self, samples: Samples, embedding: Any, arrays: list[Array]) -> None:
         """Set initial parameters as fitted attributes."""
