@@ -12,7 +12,7 @@ from sklearn.base import clone
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._labels.distance import subset
 from metricfast.distances.neighbors import kneighbors
-from metricfast.selection._evidence import choose, near_best
+from metricfast.selection._evidence import near_best
 from metricfast.selection._judge import Judge, Judgement, Verdict, in_single_precision, judge_costs
 from metricfast.selection._measures import MEASURES, Measure
 from metricfast.selection._splits import Part
@@ -24,6 +24,8 @@ __all__ = [
 
 # The number of neighbours of most measures, and the measures that search neighbours.
 _AT_ONCE, _OF_NEIGHBORS = 5, MEASURES.keys() - {"verification"}
+# Arguments of a search.
+_FILTERS = "exclude", "where", "n_jobs"
 # Returns scores of queries from a function that searches their neighbours in the database.
 Scores = Callable[[Callable[..., tuple[Array, Integers]]], Array]
 
@@ -51,17 +53,6 @@ class Path:
     order: Array
     equal: float = 0.0
 
-    def choose(self, judge: Judge, labels: str, weight: Floats, *, scored: bool = False) -> int:
-        """Return the setting that a judge chooses; `scored`: whether the last column has scores."""
-        n_columns = self.costs.shape[2] - scored
-        guard = self.costs[..., 1] if n_columns > 1 else None
-        if len(self.settings) == 1:
-            return 0
-        return choose(
-            self.costs[..., 0], weight, errors=judge.errors_for(labels), guard=guard,
-            equal=self.equal, order=self.order,
-        )  # fmt: skip
-
     @property
     def names(self) -> list[str]:
         """The settings as text."""
@@ -85,7 +76,7 @@ class FoldJudge(Judge):
 
     `fit` gets the row of each point as `groups`.
 
-    `fold`: rows of the table of all points.
+    `fold`: the part of all points to hold out.
     `labels`: of all points; numbers, which learners may have in units of their own, are replaced.
     `distance`: of the labels of all points, if they are neither classes nor numbers.
     `scores`: computes a last column, or None.
@@ -94,7 +85,7 @@ class FoldJudge(Judge):
         them are trained.
     """
 
-    fold: Part | None = None
+    fold: Any = None
     labels: Array | None = None
     distance: Any = None
     scores: Scores | None = None
@@ -119,13 +110,11 @@ class FoldJudge(Judge):
         self, X: Any, codes: Integers, weight: Floats | None = None, **how: Any
     ) -> list[Part]:
         """Return the fold, as rows of these points."""
-        assert self.fold is not None
         groups = how["groups"]
         place = np.empty(int(groups.max()) + 1, np.int64)
         place[groups] = np.arange(len(groups))
-        fold = self.fold
-        rows = {n: place[getattr(fold, n)] for n in ("train", "queries", "database")}
-        return [replace(fold, **rows)]
+        rows = {n: place[getattr(self.fold, n)] for n in ("train", "queries", "database")}
+        return [replace(self.fold, **rows)]
 
     def costs_by(self, labels: str = "classes") -> tuple[str, Measure]:
         """Return the measure, with the scores as a further column."""
@@ -136,16 +125,13 @@ class FoldJudge(Judge):
         ) -> Array:
             if self.check_time is not None:
                 self.check_time()
-            if labels != "classes" and self.labels is not None and self.fold is not None:
-                y, y_database = (
-                    self.labels[rows] for rows in (self.fold.queries, self.fold.database)
-                )
+            if labels != "classes" and self.labels is not None:
+                y, y_database = self.labels[self.fold.queries], self.labels[self.fold.database]
             if labels == "distances":
                 how["distance"] = self.distance
             if self.scores is None:
                 return costs_of(queries, y, database, y_database, weight, **how)
-            names = {"exclude", "where", "n_jobs"} & how.keys()
-            within: dict[str, Any] = {each: how[each] for each in names}
+            within: dict[str, Any] = {n: how[n] for n in _FILTERS if n in how}
             search = _Search(queries, database, how.get("search", kneighbors), within)
             if name in _OF_NEIGHBORS:
                 how["search"] = search
@@ -174,13 +160,9 @@ class FoldJudge(Judge):
 class SettledJudge(Judge):
     """A judge that has chosen already."""
 
-    verdict: Verdict | None = None
+    _verdict: Verdict | None = None  # type: ignore[misc]
 
     _chooses_units = False
-
-    @property
-    def _verdict(self) -> Verdict | None:
-        return self.verdict
 
 
 class _Search:
@@ -212,8 +194,7 @@ def fold_path(
     `labels`: class indices, or numbers.
     `given`: further arguments of `fit` with one value for each point.
     """
-    fold = judge.fold
-    assert fold is not None
+    fold: Part = judge.fold
     if _has_judge(learner):
         judging = clone(learner).set_params(judge=judge)
         try:
@@ -231,8 +212,7 @@ def embedded_path(
     *, kind: str = "classes", **how: Any,
 ) -> Path:  # fmt: skip
     """Return the path of a single setting: points as they are, or embedded."""
-    fold = judge.fold
-    assert fold is not None
+    fold: Part = judge.fold
     points = [X[fold.queries], X[fold.database]]
     queries, database = points if embed is None else (np.asarray(embed(each)) for each in points)
     if "search" not in how:
@@ -277,9 +257,10 @@ def cross_fitted(paths: Sequence[Path], judge: Judge, labels: str) -> list[Float
     fold, found = np.repeat(np.arange(len(paths)), sizes), list[Floats]()
     for i in range(len(paths)):
         others = (fold != i) | (len(paths) == 1)
-        row = replace(whole, costs=whole.costs[:, others]).choose(
-            judge, labels, np.ones(int(others.sum())), scored=True
-        )
+        path, weight = replace(whole, costs=whole.costs[:, others]), np.ones(int(others.sum()))
+        row = 0
+        if len(path.settings) > 1:
+            row = judged(path, judge, weight, "points", labels, scored=True).chosen
         costs = whole.costs[row, fold == i]
         # A setting that could not be fitted to this fold gives way to the given distance.
         found.append(costs if np.isfinite(costs).all() else whole.costs[0, fold == i])
@@ -310,7 +291,7 @@ def settled(path: Path, judgement: Judgement, own: Any) -> Any:
         start, n = setting
         is_last = n == max(s[1] for s in path.settings[1:] if s[0] == start) > 1
         setting = start or None, n
-    return SettledJudge(verdict=Verdict(judgement, setting, is_last))
+    return SettledJudge(_verdict=Verdict(judgement, setting, is_last))
 
 
 def _has_judge(learner: Any) -> bool:

@@ -20,17 +20,8 @@ from metricfast.selection._measures import MEASURES, Measure, of_distances, orde
 from metricfast.selection._splits import Part, split_points
 
 __all__ = [
-    "Judge",
-    "JudgeParameter",
-    "Judgement",
-    "Verdict",
-    "as_judge",
-    "in_single_precision",
-    "join_parts",
-    "judge_costs",
-    "judge_maps",
-    "judge_path",
-    "judge_tuples",
+    "Judge", "JudgeParameter", "Judgement", "Verdict", "as_judge", "in_single_precision",
+    "join_parts", "judge_costs", "judge_maps", "judge_path", "judge_tuples",
 ]  # fmt: skip
 
 # Number of settings that are printed, out of more.
@@ -106,13 +97,10 @@ class Judge(BaseEstimator):  # type: ignore[misc]
     n_splits: AtLeastTwo = 3
     errors: NonNegativeFloat | None = None
 
+    _verdict: ClassVar[Verdict | None] = None  # the choice, if it is known already
+
     _n_drawn: ClassVar[int] = 5000  # maximum number of points from which maps are judged
     _chooses_units: ClassVar[bool] = True  # whether closed forms may standardise features
-
-    @property
-    def _verdict(self) -> Verdict | None:
-        """The choice, if it is known already."""
-        return None
 
     @property
     def _starts(self) -> Sequence[str | None] | None:

@@ -15,23 +15,15 @@ from scipy.sparse import issparse
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.distances.neighbors import kneighbors, nearest_of_arrays, pairwise_distances
 
-__all__ = [
-    "MEASURES",
-    "Measure",
-    "count_votes",
-    "neighbor_error",
-    "of_distances",
-    "order",
-    "pair_order",
-]
+__all__ = ["MEASURES", "Measure", "of_distances", "order", "pair_order"]
 
 # Called with embedded queries, their labels, the embedded database, its labels and weights, and the
 # keyword arguments of the search: `exclude`, `where` and `n_jobs`, and `search`, a function in
 # place of `kneighbors` where distances are not those of embedded points. Labels are class indices;
 # or sparse matrices of tags, which are of one class if they share a tag; or numbers.
 Measure = Callable[..., Array]
-# Number of neighbours in a majority vote, and in the cost of a point (more, to reduce noise).
-_VOTERS, _NEIGHBORS = 3, 5
+# Number of neighbours in the cost of a point (more than one, to reduce noise).
+_NEIGHBORS = 5
 # Weight of a neighbour by its rank: the mean of 1/5 and of the probability that it is the nearest
 # in a random half of the database.
 _SHARES = (np.array([4.0, 2.0, 1.0, 0.0, 0.0]) / 7 + 1 / _NEIGHBORS) / 2
@@ -40,16 +32,15 @@ _FALSE_ACCEPTS = 0.01
 
 
 def nearest(
-    queries: Array, y: Array, database: Array, y_database: Array, weight: Floats | None, **how: Any
+    queries: Array, y: Array, database: Array, y_database: Array, _weight: Floats | None, **how: Any
 ) -> Array:
     """Return 1 where the nearest neighbour is of another class, else 0."""
-    del weight
     near = _nearest(queries, database, 1, how)
     return np.asarray(_differ(y, y_database, near)[:, 0], np.float32)
 
 
 def neighbors(
-    queries: Array, y: Array, database: Array, y_database: Array, weight: Floats | None, **how: Any
+    queries: Array, y: Array, database: Array, y_database: Array, _weight: Floats | None, **how: Any
 ) -> Array:
     """Return the weighted share of other classes among the 5 nearest neighbours.
 
@@ -57,7 +48,6 @@ def neighbors(
     database, and the share of other classes among the 5 nearest neighbours. A second column has the
     costs of `nearest`, which must not get worse.
     """
-    del weight
     wrong = _differ(y, y_database, _nearest(queries, database, _NEIGHBORS, how))
     shares = _SHARES[: wrong.shape[1]] / _SHARES[: wrong.shape[1]].sum()
     return np.column_stack([wrong @ shares, wrong[:, 0]]).astype(np.float32)
@@ -101,19 +91,13 @@ def label_distance(
 
 
 def retrieval(
-    queries: Array, y: Array, database: Array, y_database: Array, weight: Floats | None, **how: Any
+    queries: Array, y: Array, database: Array, y_database: Array, _weight: Floats | None, **how: Any
 ) -> Array:
     """Return 1 - average precision at R, where R points of the database have the query's class.
 
     Queries whose class is not in the database have cost 0.
     """
-    del weight
-    candidates = _are_relevant(y, y_database)
-    if how.get("where") is not None:
-        candidates &= how["where"][0][:, None] != how["where"][1]
-    relevant = candidates.sum(axis=1)
-    if how.get("exclude") is not None:
-        relevant -= candidates[np.arange(len(candidates)), how["exclude"]] & (how["exclude"] >= 0)
+    relevant = _relevance(y, y_database, how)[0].sum(axis=1)
     most = int(relevant.max(initial=0))
     if most == 0:
         return np.zeros(len(queries), np.float32)
@@ -131,24 +115,18 @@ def of_distances(function: Callable[[Floats, Array], Any]) -> Measure:
     """
 
     def measure(
-        queries: Array, y: Array, database: Array, y_database: Array, weight: Floats | None,
-        exclude: Integers | None = None, where: Any = None, n_jobs: int | None = None,
-        search: Any = None,
-    ) -> Array:  # fmt: skip
-        del weight
+        queries: Array, y: Array, database: Array, y_database: Array, _weight: Any, **how: Any
+    ) -> Array:
+        search, n_jobs = how.get("search"), how.get("n_jobs")
         if search is None:
             distances = pairwise_distances(queries, database, n_jobs=n_jobs)
         else:
             near, index = search(queries, database, len(database), n_jobs=n_jobs)
             distances = np.empty_like(near)
             np.put_along_axis(distances, index, near, 1)
-        left_out = np.zeros(distances.shape, bool)
-        if exclude is not None:
-            left_out[np.flatnonzero(exclude >= 0), exclude[exclude >= 0]] = True
-        if where is not None:
-            left_out |= where[0][:, None] == where[1]
+        relevant, left_out = _relevance(y, y_database, how)
         distances[left_out] = np.inf
-        costs = np.asarray(function(distances, _are_relevant(y, y_database) & ~left_out), float)
+        costs = np.asarray(function(distances, relevant), float)
         if costs.shape != distances.shape[:1]:
             raise ValueError(
                 f"measure must return {len(distances)} costs, one per query; found shape "
@@ -212,40 +190,6 @@ MEASURES: dict[str, Measure] = {
 }
 
 
-def neighbor_error(
-    database: Array,
-    y_database: Any,
-    queries: Array,
-    y: Any,
-    numeric: bool,
-    n_neighbors: int = _VOTERS,
-    **how: Any,
-) -> float:
-    """Return the error of nearest-neighbour predictions.
-
-    The prediction is the most frequent class, and the nearest one on ties. For numbers it is the
-    mean, and the error is the mean squared error.
-
-    `how`: arguments of the search, `exclude`, `where` and `n_jobs`.
-    """
-    near = _nearest(queries, database, n_neighbors, how)
-    labels = np.where(near < 0, -1, y_database[near])
-    if numeric:
-        return float(np.mean((labels.mean(axis=1) - y) ** 2))
-    votes = (labels[:, :, None] == labels[:, None, :]).sum(axis=2)
-    places = votes.argmax(axis=1)[:, None]
-    return float(np.mean(np.take_along_axis(labels, places, axis=1)[:, 0] != y))
-
-
-def count_votes(weights: Array, k: int | Array) -> Array:
-    """Return how many of k votes each neighbour has; a neighbour has as many votes as its weight.
-
-    `weights`: of shape (n, n_neighbors), nearest first.
-    `k`: an integer, or an array of shape (n, 1).
-    """
-    return np.asarray(np.clip(k - (weights.cumsum(axis=1) - weights), 0, weights))
-
-
 def _nearest(queries: Array, database: Array, n_neighbors: int, how: dict[str, Any]) -> Integers:
     """Return the nearest neighbours of each query, in ascending order; -1 stands for none."""
     k = min(n_neighbors, len(database) - (how.get("exclude") is not None))
@@ -263,9 +207,15 @@ def _differ(y: Any, y_database: Any, near: Integers) -> Array:
     return np.asarray((y_database[near] != y[:, None]) | (near < 0))
 
 
-def _are_relevant(y: Any, y_database: Any) -> Array:
-    """Return whether points of the database have the class of each query."""
-    return np.asarray((y @ y_database.T).toarray() > 0 if issparse(y) else y[:, None] == y_database)
+def _relevance(y: Any, y_database: Any, how: dict[str, Any]) -> tuple[Array, Array]:
+    """Return which points of the database have the class of each query, and which are left out."""
+    relevant = (y @ y_database.T).toarray() > 0 if issparse(y) else y[:, None] == y_database
+    left_out, exclude, where = np.zeros(relevant.shape, bool), how.get("exclude"), how.get("where")
+    if exclude is not None:
+        left_out[np.flatnonzero(exclude >= 0), exclude[exclude >= 0]] = True
+    if where is not None:
+        left_out |= where[0][:, None] == where[1]
+    return relevant & ~left_out, left_out
 
 
 def _votes(
@@ -273,8 +223,9 @@ def _votes(
 ) -> tuple[Integers, Floats]:
     """Return the 5 nearest points of each query, and their shares of the votes.
 
-    Missing neighbours (-1) have no votes.
+    A neighbour has as many of the 5 votes as its weight. Missing neighbours (-1) have none.
     """
     near = _nearest(queries, database, _NEIGHBORS, how)
-    votes = count_votes((near >= 0) * (1.0 if weight is None else weight[near]), near.shape[1])
+    weights = (near >= 0) * (1.0 if weight is None else weight[near])
+    votes = np.clip(near.shape[1] - (weights.cumsum(axis=1) - weights), 0, weights)
     return near, votes / np.maximum(votes.sum(axis=1, keepdims=True), 1e-150)

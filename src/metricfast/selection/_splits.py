@@ -198,15 +198,14 @@ def check_folds(name: str, folds: Any, n: int) -> list[Fold]:
     """
     found = list[Fold]()
     for fold in folds:
-        cause: Exception | None = None
         try:
             train, test = (np.arange(n)[np.asarray(part)] for part in fold)
+            if not train.ndim == test.ndim == 1:
+                raise ValueError("indices must be one-dimensional")
         except (IndexError, TypeError, ValueError) as error:
-            train, cause = np.empty(()), error
-        if cause or not train.ndim == test.ndim == 1:
             raise ValueError(
                 f"{name} must hold pairs (train, test) of indices below {n}; found {fold!r}."
-            ) from cause
+            ) from error
         found.append((train, test))
     if not found:
         raise ValueError(f"{name} must hold at least one (train, test).")

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.types import RandomState
+from metricfast.distances.neighbors import nearest_of_arrays
 from metricfast.exceptions import LossOverflowError
 from metricfast.samplers import Batch, class_batches
-from metricfast.selection._measures import neighbor_error
 from metricfast.training.chunks import batches_of
 from metricfast.training.embedded import PlainLinear, embed_samples
 from metricfast.training.embedded_loss import EmbeddedLoss
@@ -26,7 +26,7 @@ from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
 from metricfast.training.span import WithConstant
 
-__all__ = ["Evaluator", "Objective"]
+__all__ = ["Evaluator", "Objective", "neighbor_error"]
 
 Array = NDArray[Any]
 # Evaluates the loss of an objective elsewhere, for example on a cluster.
@@ -220,9 +220,8 @@ class Objective:
         if problem.score is not None:
             return -problem.score(Z, y, Z_database, y_database)
         numeric = not held_out.has_classes
-        error = neighbor_error(
-            Z_database, y_database, Z, y, numeric, problem.n_voters, n_jobs=self.n_jobs
-        )
+        given = Z, y, Z_database, y_database, problem.n_voters
+        error = neighbor_error(*given, numeric, self.n_jobs)
         return error * held_out.unit if numeric else error
 
     def score(self, cost: float) -> float:
@@ -233,6 +232,24 @@ class Objective:
         """Update the state that the loss keeps between iterations, such as impostors, for x."""
         assert self.problem.refresh is not None
         self.problem.refresh(self.parameters(x)[0])
+
+
+def neighbor_error(
+    queries: Array, y: Array, database: Array, y_database: Array, n_neighbors: int, numeric: bool,
+    n_jobs: int | None = None,
+) -> float:  # fmt: skip
+    """Return the error of nearest-neighbour predictions.
+
+    The prediction is the most frequent class, and the nearest one on ties. For numbers it is the
+    mean, and the error is the mean squared error.
+    """
+    n_neighbors = min(n_neighbors, len(database))
+    labels = y_database[nearest_of_arrays(queries, database, n_neighbors, n_jobs=n_jobs)]
+    if numeric:
+        return float(np.mean((labels.mean(axis=1) - y) ** 2))
+    votes = (labels[:, :, None] == labels[:, None, :]).sum(axis=2)
+    places = votes.argmax(axis=1)[:, None]
+    return float(np.mean(np.take_along_axis(labels, places, axis=1)[:, 0] != y))
 
 
 def _class_batches(
