@@ -47,7 +47,7 @@ from sklearn.preprocessing import StandardScaler
 
 import metricfast
 from benchmarks import data, kedem
-from metricfast.selection._measures import neighbor_error
+from metricfast.training.objective import neighbor_error
 
 RESULTS = Path(__file__).resolve().parent / "results" / "gerrymandering.json"
 OFFICE = "office_caltech_surf"

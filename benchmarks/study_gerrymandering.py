@@ -22,8 +22,8 @@ from sklearn.preprocessing import StandardScaler
 
 from benchmarks import data
 from metricfast import NeighborhoodGerrymandering
-from metricfast.selection._measures import neighbor_error
 from metricfast.solvers import Adam
+from metricfast.training.objective import neighbor_error
 
 SETS = ["letter", "usps", "vowel", "wine", "segmentation"]
 MOST = 2000

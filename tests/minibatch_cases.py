@@ -83,7 +83,7 @@ def error(learner: Any) -> float:
     """Return the nearest-neighbour error of every fifth point, relative to the Euclidean error."""
     test, y = np.arange(N) % 5 == 0, labels_of(learner)
     errors = [
-        neighbor_error(Z[test], y[test], Z[~test], y[~test], 3, not learner._has_classes)
+        neighbor_error(Z[~test], y[~test], Z[test], y[test], not learner._has_classes)
         for Z in (np.ascontiguousarray(learner.transform(X)), X)
     ]
     return errors[0] / errors[1]

@@ -220,8 +220,8 @@ class Objective:
         if problem.score is not None:
             return -problem.score(Z, y, Z_database, y_database)
         numeric = not held_out.has_classes
-        given = Z, y, Z_database, y_database, problem.n_voters
-        error = neighbor_error(*given, numeric, self.n_jobs)
+        given = Z_database, y_database, Z, y, numeric
+        error = neighbor_error(*given, problem.n_voters, self.n_jobs)
         return error * held_out.unit if numeric else error
 
     def score(self, cost: float) -> float:
@@ -235,8 +235,8 @@ class Objective:
 
 
 def neighbor_error(
-    queries: Array, y: Array, database: Array, y_database: Array, n_neighbors: int, numeric: bool,
-    n_jobs: int | None = None,
+    database: Array, y_database: Array, queries: Array, y: Array, numeric: bool,
+    n_neighbors: int = 3, n_jobs: int | None = None,
 ) -> float:  # fmt: skip
     """Return the error of nearest-neighbour predictions.
 
