@@ -13,7 +13,7 @@ import metricfast
 from metricfast._core.types import Array
 from metricfast._exports import LEARNERS
 from metricfast.embeddings import MLP, Asymmetric, Identity, Linear, Periodic
-from metricfast.embeddings._base import check_side
+from metricfast.embeddings._base import NO_LENGTH, check_side
 from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.learners.embedding.metric import EmbeddedMetricMixin
 
@@ -248,6 +248,6 @@ def _unit(graph: _Graph, Z: str) -> str:
     most = graph.add("ReduceMax", graph.add("Abs", Z), np.array([1]))  # squares may overflow
     Z = graph.add("Div", Z, graph.add("Max", most, 1e-30))
     length = graph.add("ReduceL2", Z, np.array([1]))
-    long = graph.add("Greater", graph.add("Mul", length, most), 1e-12)
+    long = graph.add("Greater", graph.add("Mul", length, most), NO_LENGTH)
     unit = graph.add("Div", Z, graph.add("Max", length, 0.5))
     return graph.add("Where", long, unit, 0.0)

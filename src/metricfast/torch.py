@@ -27,7 +27,7 @@ from metricfast._core.arguments import check_bool
 from metricfast._core.files import read_tensors, write_tensors
 from metricfast.distances.neighbors import SearchMetric, kneighbors
 from metricfast.embeddings import Asymmetric, Identity, Linear
-from metricfast.embeddings._base import check_side
+from metricfast.embeddings._base import NO_LENGTH, check_side
 from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.learners.embedding.metric import EmbeddedMetricMixin
 from metricfast.losses._call import BaseLoss
@@ -35,8 +35,8 @@ from metricfast.losses._call import BaseLoss
 __all__ = ["LinearMap", "Loss", "ProxyLoss", "knn_func", "module"]
 
 _FORMAT, _FILE = "metricfast.torch.LinearMap", "model.safetensors"
-# Points of at most this length are mapped to 0, and the least divisor of their largest number.
-_NO_LENGTH, _TINY = 1e-12, 1e-30
+# The least divisor of a point's largest number.
+_TINY = 1e-30
 
 
 class _Function(torch.autograd.Function):
@@ -337,7 +337,7 @@ class LinearMap(nn.Module):
             return Z
         most = Z.abs().amax(dim=-1, keepdim=True).clamp_min(_TINY)  # squares may overflow
         lengths = (Z / most).norm(dim=-1, keepdim=True).clamp_min(0.5)
-        return torch.where(lengths * most > _NO_LENGTH, Z / most / lengths, torch.zeros_like(Z))
+        return torch.where(lengths * most > NO_LENGTH, Z / most / lengths, torch.zeros_like(Z))
 
     def get_embedding_dimension(self) -> int:
         """Return n_components, for sentence-transformers."""

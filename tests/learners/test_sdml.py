@@ -151,7 +151,7 @@ def test_entries_are_those_of_the_whole_matrix(sparsity):
 
 
 def test_many_features_that_depend_on_each_other_are_warned_of(monkeypatch):
-    monkeypatch.setattr("metricfast.learners.tuples.graphical_lasso._MANY", 3)
+    monkeypatch.setattr("metricfast.learners.tuples.graphical_lasso.MANY_FEATURES", 3)
     S = np.full((5, 5), 0.5) + np.eye(5)
     with pytest.warns(UserWarning, match="5 features depend on each other at sparsity_param=0.1"):
         graphical_lasso(S, 0.1)

@@ -87,7 +87,7 @@ EMBEDDINGS = {
 @pytest.fixture
 def from_few_features(monkeypatch):
     """Train embeddings in the span of points of any number of features."""
-    monkeypatch.setattr(embedding_base, "_MANY_FEATURES", 0)
+    monkeypatch.setattr(embedding_base, "MANY_FEATURES", 0)
 
 
 @few

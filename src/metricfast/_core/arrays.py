@@ -117,18 +117,40 @@ def as_exclude(exclude: ArrayLike | None, size: int, database: int) -> Integers 
     """Return the database row to exclude for each of ``size`` queries, or -1."""
     if exclude is None:
         return None
-    array = as_array(exclude, "exclude")
-    if array.shape != (size,) or array.dtype.kind not in "iu":
-        raise ValueError(
-            f"exclude must hold one database index (or -1) per query: expected {size} integers, "
-            f"found shape {array.shape}, dtype {array.dtype}."
-        )
-    if array.size and (array.min() < -1 or array.max() >= database):
-        raise ValueError(
-            f"exclude must hold indices from -1 to {database - 1}; "
-            f"found {array.min()} to {array.max()}."
-        )
+    expected = f"hold one database index (or -1) per query, {size} integers"
+    return as_indices(exclude, "exclude", expected, (size,), (-1, database))
+
+
+def as_indices(
+    values: ArrayLike, name: str, expected: str, shape: tuple[int | None, ...],
+    bounds: tuple[int, float] | None = None, why: str = "",
+) -> Integers:  # fmt: skip
+    """Return integers in int64, from the first of the bounds to below the second.
+
+    `expected`: what the argument must do, for errors about shape and dtype.
+    `shape`: the shape; None is any length.
+    `why`: reason for the bounds, for errors.
+    """
+    array = as_array(values, name)
+    fits = array.ndim == len(shape) and all(map(_is_length, array.shape, shape))
+    if not fits or array.dtype.kind not in "iu":
+        raise ValueError(f"{name} must {expected}; found shape {array.shape}, dtype {array.dtype}.")
+    if bounds is not None:
+        check_indices(array, name, *bounds, why)
     return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def _is_length(found: int, expected: int | None) -> bool:
+    return expected is None or found == expected
+
+
+def check_indices(array: Array, name: str, low: int, end: float, why: str = "") -> None:
+    """Raise ValueError unless integers are from `low` to below `end`."""
+    if array.size and (array.min() < low or array.max() >= end):
+        upto = f" to {end - 1}" if end < np.inf else ""
+        raise ValueError(
+            f"{name} must hold indices from {low}{upto}{why}; found {array.min()} to {array.max()}."
+        )
 
 
 def as_threads(n_jobs: int | None) -> int:

@@ -56,7 +56,7 @@ class Progress(AbstractContextManager["Progress"]):
         self.close()
 
 
-class IterationProgress(AbstractContextManager["IterationProgress"]):
+class IterationProgress(Progress):
     """Report iterations to the user, if the learner is verbose, and to scikit-learn's callbacks.
 
     `learner`: the learner that the user fits.
@@ -70,20 +70,12 @@ class IterationProgress(AbstractContextManager["IterationProgress"]):
         set_fitted: Callable[[], object],
         quantity: str = "objective",
     ) -> None:
-        self._shown = Progress(type(learner).__name__, total, quantity, shown=learner.verbose)
+        super().__init__(type(learner).__name__, total, quantity, shown=learner.verbose)
         self._set_fitted, self._fit_task = set_fitted, learner._fit_task
         if self._fit_task is not None:
             self._fit_task.begin("iteration", total)
 
     def __call__(self, iteration: int, value: float) -> bool:
         """Report that `iteration` iterations are done, and return whether to stop."""
-        self._shown(iteration, value)
+        super().__call__(iteration, value)
         return self._fit_task is not None and self._fit_task.iteration(self._set_fitted)
-
-    def close(self) -> None:
-        """Finish the output on the terminal."""
-        self._shown.close()
-
-    def __exit__(self, *error: object) -> None:
-        """Finish the output on the terminal."""
-        self.close()

@@ -15,8 +15,11 @@ from metricfast._core.types import Array, Floats
 ORDINARY = 10
 # Sums over points must not overflow.
 _HEADROOM = 64
-# Squares of numbers up to this, and of their inverses, are far from overflowing float64.
-_LARGE = 2.0**200
+# For numbers between two to minus this power and two to this power, squares and their sums neither
+# overflow nor underflow in float64.
+ORDINARY_SQUARES = 200
+# The same in float32.
+ORDINARY_SINGLE_SQUARES = 60
 # With exponents of two between its negative and this, squares of targets and their sums are normal
 # float64 numbers.
 _MOST_EXPONENT = 480
@@ -81,14 +84,16 @@ def center_and_rescale(X: Array) -> tuple[Array, int]:
     return times_power_of_two(X, -spread[0]), exponent + spread[0]
 
 
-def moderate(X: Array) -> Array:
+def moderate(X: Array) -> tuple[Array, int]:
     """Return X; centre and rescale it if squared differences might overflow or underflow.
 
-    Unlike :func:`center_and_rescale` it makes no copy of usual data.
+    Also returns the exponent of the power of two that X was divided by. Unlike
+    :func:`center_and_rescale` it makes no copy of usual data.
     """
     with np.errstate(over="ignore"):
         width = float(np.max(X.max(axis=0) - X.min(axis=0)))
-    return X if 1 / _LARGE < width < _LARGE else center_and_rescale(X)[0]
+    usual = 2.0**-ORDINARY_SQUARES < width < 2.0**ORDINARY_SQUARES
+    return (X, 0) if usual else center_and_rescale(X)
 
 
 def _overflows(X: Array, axis: int | None) -> bool:

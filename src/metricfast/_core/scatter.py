@@ -24,6 +24,8 @@ from metricfast._core.types import Array, Floats, Integers
 _BLOCK_SIZE = 1 << 18
 # Bytes per block; a block of this size stays in the last-level cache.
 _READ = 8 << 20
+# With more features, an eigendecomposition takes seconds or more.
+MANY_FEATURES = 1000
 # Directions with a smaller standard deviation, relative to the largest, are treated as constant.
 RANK_TOL = 1e-4
 RANK_TOL_DOUBLE = 1e-6
@@ -53,7 +55,10 @@ def principal_components(X: Array, weights: Floats, n_components: int) -> Floats
         return with_signs(principal_axes(X, weights, n_components))
     group = np.zeros(X.shape[0], dtype=np.int64)
     means = group_means(X, weights, group, 1)
-    _, axes = _axes(X, weights, group, means, at_least=n_components)
+    if n_components <= X.shape[0] < X.shape[1]:
+        axes = svd((dense(X[:]) - means[group]) * np.sqrt(weights)[:, None])[2]
+    else:
+        axes = eigh(scatter_matrix(X, weights, group, means), overwrite_a=True)[1].T[::-1]
     return with_signs(axes[:n_components])
 
 
@@ -79,9 +84,9 @@ def discriminant_components(X: Array, y: Array, weights: Floats, n_components: i
         whitening = whiten_within(scatter_matrix(X, relative, group, means, scale=deviation))
     # The whitening is of features divided by their deviations.
     found = discriminant_directions(whitening, means / deviation, counts, n_components)
-    if found is not None:
-        return with_signs(found / deviation)
-    return principal_components(X, weights, n_components) if found is None else found
+    if found is None:
+        return principal_components(X, weights, n_components)
+    return with_signs(found / deviation)
 
 
 def whiten_within(scatter: Floats) -> Floats:
@@ -306,29 +311,6 @@ def whitening(scatter: Floats, precision: np.dtype[Any]) -> Floats:
         W = (W @ basis) @ basis.T
         W[:, constant] = 0
     return np.asarray(W)
-
-
-def _axes(
-    X: Array,
-    weights: Floats,
-    group: Integers,
-    means: Floats,
-    *,
-    at_least: int = 0,
-) -> tuple[Floats, Floats]:
-    """Eigenvalues and eigenvectors (rows) of the scatter around the means, in descending order.
-
-    Eigenvectors of eigenvalue zero may be missing if at least `at_least` others remain.
-    """
-    n_samples, n_features = X.shape
-
-    if at_least <= n_samples < n_features:
-        deviations = (dense(X[:]) - means[group]) * np.sqrt(weights)[:, None]
-        _, sizes, axes = svd(deviations)
-        return sizes**2, axes
-    scatter = scatter_matrix(X, weights, group, means)
-    values, vectors = eigh(scatter, overwrite_a=True)
-    return np.maximum(values[::-1], 0), vectors.T[::-1]
 
 
 def with_signs(axes: Floats) -> Floats:

@@ -12,16 +12,19 @@ import numpy as np
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.in_threads import in_threads
-from metricfast._core.scaling import ORDINARY, center_and_rescale, times_power_of_two
+from metricfast._core.scaling import (
+    ORDINARY,
+    ORDINARY_SQUARES,
+    center_and_rescale,
+    times_power_of_two,
+)
 from metricfast._core.scatter import group_means, group_sums, readings, scatter_matrix
 from metricfast._core.sources import Scaled, on_disk
 from metricfast._core.targets import check_comparable, codes_among, encode_together
 from metricfast._core.types import Array, Floats, Integers
 
-# Origins whose distance is within this power of two, or its inverse, need no rescaling.
-_ORDINARY = 200
-# Squares of numbers up to this, and of their inverses, are far from overflowing float64.
-_MOST = 2.0**_ORDINARY
+# The neighbour whose distance is the local scale of a point.
+LOCAL_NEIGHBORS = 7
 # The number of points from which a central one is chosen as the origin.
 _N_SAMPLED = 9
 
@@ -213,7 +216,7 @@ class ScatterStatistics:
         origin = np.zeros(X.shape[1]) if exponent is not None else _central_point(X)
         groups, code = np.unique(group, return_inverse=True)
         sums, size = group_sums(X, weights, code, len(groups), origin=origin, n_jobs=n_jobs)
-        if exponent is None and size != 0 and not 1 / _MOST < size < _MOST:
+        if exponent is None and size and abs(math.log2(size)) >= ORDINARY_SQUARES:
             block, unit = center_and_rescale(X)
             found = self._of(block, weights, group, unit, n_jobs)
             found.origin = X[0] - times_power_of_two(block[0].astype(np.float64), unit)
@@ -264,7 +267,7 @@ class ScatterStatistics:
         units = [sums.exponent for sums in (self, other) if sums.means.any() or sums.within.any()]
         if size:
             power = math.frexp(size)[1]
-            units.append(power if abs(power) > _ORDINARY else 0)
+            units.append(power if abs(power) > ORDINARY_SQUARES else 0)
         shift = self.exponent - max(units, default=self.exponent)
         if shift:
             self.means = times_power_of_two(self.means, shift)

@@ -290,7 +290,7 @@ def in_one_array(X: Any, make: Callable[[Array], Array], n_rows: int | None = No
 
     Sources, or `n_rows` points, are processed block by block.
     """
-    if n_rows is None and not isinstance(X, Source):
+    if not isinstance(X, Source) and (n_rows is None or X.shape[0] <= n_rows):
         return make(X)
     found: Array | None = None
     for rows, block in parts(X, n_rows):
@@ -299,16 +299,3 @@ def in_one_array(X: Any, make: Callable[[Array], Array], n_rows: int | None = No
             found = np.empty((X.shape[0], *made.shape[1:]), made.dtype)
         found[rows] = made
     return make(X[:]) if found is None else found
-
-
-def by_blocks(X: Any, size: int, make: Callable[[Any], Array]) -> Array:
-    """Apply `make` to blocks of `size` points, and return one row per point."""
-    n = X.shape[0]
-    first = make(X[:size] if n > size else X)
-    if n <= size:
-        return first
-    found = np.empty((n, first.shape[1]), first.dtype)
-    found[:size] = first
-    for start in range(size, n, size):
-        found[start : start + size] = make(X[start : start + size])
-    return found

@@ -113,9 +113,9 @@ def as_label_array(labels: ArrayLike, name: str) -> Array:
     if kind in "mM" and np.isnat(array).any():
         raise ValueError(f"{name} contains NaT: leave these points out.")
     if kind == "O":
-        missing = next((label for label in array.flat if _is_missing(label)), _PRESENT)
-        if missing is not _PRESENT:
-            raise ValueError(f"{name} contains {missing}: leave these points out.")
+        missing = [label for label in array.flat if _is_missing(label)]
+        if missing:
+            raise ValueError(f"{name} contains {missing[0]}: leave these points out.")
     return array
 
 
@@ -125,9 +125,6 @@ def _as_listed(array: Array, labels: Sequence[Any]) -> Array:
         return array
     large = any(isinstance(label, Integral) and abs(int(label)) > _EXACT for label in labels)
     return _as_integers(np.array(labels, object), array) if large else array
-
-
-_PRESENT = object()
 
 
 def _is_missing(label: Any) -> bool:

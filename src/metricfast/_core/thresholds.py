@@ -89,23 +89,10 @@ def best_threshold(
     if weight is not None:
         seen = weight > 0
         distances, y, weight = distances[seen], y[seen], weight[seen]
-    return _best_threshold(distances, y == 1, weight, strategy, min_rate, beta, far)
-
-
-def _best_threshold(
-    distances: Array,
-    similar: NDArray[np.bool_],
-    weight: Floats | None,
-    strategy: str,
-    min_rate: float | None,
-    beta: float,
-    far: float | None,
-) -> float:
-    """Try every distinct distance as the threshold, and a threshold that accepts no pair."""
-    order = np.argsort(distances, kind="stable")
+    similar, order = y == 1, np.argsort(distances, kind="stable")
     ordered = distances[order].astype(np.float64)
     last = np.append(np.flatnonzero(np.diff(ordered)), len(ordered) - 1)
-    # The next smaller float, so that the unit of the distances does not matter.
+    # Every distinct distance, and the next smaller float, which accepts no pair in any unit.
     cuts = np.append(np.nextafter(distances[order[:1]], -np.inf), ordered[last])
     counts = np.ones(len(ordered), np.int64) if weight is None else _in_proportion(weight[order])
     accepted = np.append(0, np.cumsum(counts)[last])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
 from metricfast._core.arrays import as_threads, scaled_alike
@@ -113,10 +114,8 @@ def label_neighbors_between(
         away = distance.between(labels[rows], references)
         if ties == "drop":
             away = np.where(away == 0, np.inf, away)
-        chosen = _smallest(away, k)
-        nearest = order[chosen]
-        nearest[np.isinf(np.take_along_axis(away, chosen, axis=1))] = -1
-        found[rows] = nearest
+        chosen, near = _smallest(away, k)
+        found[rows] = np.where(near, order[chosen], -1)
     return found
 
 
@@ -187,23 +186,23 @@ def _by_blocks(y: Array, k: int, distance: LabelDistance, drop: bool, order: Int
         away = np.take_along_axis(distances, others, axis=1)
         if drop:
             away[away == 0] = np.inf
-        chosen = _smallest(away, k)
-        nearest = np.take_along_axis(others, chosen, axis=1)
-        nearest[np.isinf(np.take_along_axis(away, chosen, axis=1))] = -1
-        found[order[places]] = nearest
+        chosen, near = _smallest(away, k)
+        found[order[places]] = np.where(near, np.take_along_axis(others, chosen, axis=1), -1)
     return found
 
 
-def _smallest(values: Floats, k: int) -> Integers:
-    """Return the indices of the k smallest values of each row, ascending.
+def _smallest(values: Floats, k: int) -> tuple[Integers, NDArray[np.bool_]]:
+    """Return the indices of the k smallest values of each row, ascending, and which are finite.
 
     The lower index wins ties.
     """
     if k == 0:
-        return np.empty((len(values), 0), np.int64)
+        return np.empty((len(values), 0), np.int64), np.empty((len(values), 0), bool)
     last = np.partition(values, k - 1, axis=1)[:, k - 1, None]
     below, equal = values < last, values == last
     taken = below | (equal & (np.cumsum(equal, axis=1) <= k - below.sum(axis=1, keepdims=True)))
     columns = np.nonzero(taken)[1].reshape(len(values), k)
-    order = np.argsort(np.take_along_axis(values, columns, axis=1), axis=1, kind="stable")
-    return np.take_along_axis(columns, order, axis=1)
+    smallest = np.take_along_axis(values, columns, axis=1)
+    order = np.argsort(smallest, axis=1, kind="stable")
+    near = np.isfinite(np.take_along_axis(smallest, order, axis=1))
+    return np.take_along_axis(columns, order, axis=1), near

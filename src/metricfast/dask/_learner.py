@@ -18,11 +18,9 @@ from metricfast.dask._fits import fit_of
 from metricfast.dask._rows import AlignedRows, blocks_of
 from metricfast.dask._search import kneighbors, retrieval_report
 from metricfast.dask._workers import Workers
+from metricfast.learners.embedding.metric import SCORE_NEIGHBORS
 from metricfast.metrics import RetrievalReport
 from metricfast.metrics._selection import label_distance_of
-
-# Neighbours in the score of continuous labels, as in the learners.
-_NEIGHBORS = 10
 
 
 @dataclass(eq=False, repr=False)
@@ -238,7 +236,7 @@ class DistributedLearner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mis
         classes = self.learner_._has_classes
         name = "precision_at_1" if classes else "mean_label_distance_at_k"
         report = self.retrieval_report(
-            X, y, X_database, y_database, metrics=name, k=_NEIGHBORS, baselines=False
+            X, y, X_database, y_database, metrics=name, k=SCORE_NEIGHBORS, baselines=False
         )
         (score,) = report.values()
         return score.mean if classes else -score.mean

@@ -136,7 +136,7 @@ def fit_by_epochs(learner: Any, rows: AlignedRows, n_parts: int | None) -> Any:
     callbacks = as_callbacks(learner.callbacks)
     refuse_partial(None, None, callbacks)
     model, n_epochs = _with(learner, silent), learner._solver().n_iter
-    progress = Progress(type(learner).__name__, n_epochs, "objective") if learner.verbose else None
+    progress = Progress(type(learner).__name__, n_epochs, shown=learner.verbose)
     for epoch in range(n_epochs):
         some = shards if epoch else shards[:1]
         try:
@@ -148,16 +148,14 @@ def fit_by_epochs(learner: Any, rows: AlignedRows, n_parts: int | None) -> Any:
             ) from error
         model = _average(found, sizes) if epoch else found[0]
         objective = model.loss_curve_[-1]
-        if progress is not None:
-            progress(epoch + 1, objective)
+        progress(epoch + 1, objective)
         arrays = getattr(model, "parameters_", None) or [model.components_]
         copies = [np.array(array) for array in arrays]
         state = SolverState(epoch + 1, objective, copies, _with(model, given))
         answers = [callback(state) for callback in callbacks]
         if any(answers):
             break
-    if progress is not None:
-        progress.close()
+    progress.close()
     return _with(model, given)
 
 

@@ -6,7 +6,7 @@ arithmetic, and results of blocks are merged by the same squared distances in fl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -14,31 +14,14 @@ import numpy as np
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.in_threads import in_threads
 from metricfast._core.memory import block_rows, working_memory
-from metricfast._core.scaling import times_power_of_two
+from metricfast._core.scaling import ORDINARY_SINGLE_SQUARES, ORDINARY_SQUARES, times_power_of_two
 from metricfast._core.sources import Source, on_disk, parts, row_bytes
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.distances.filters import Filter
 
-__all__ = [
-    "Block",
-    "Maps",
-    "Nearest",
-    "Points",
-    "each_block",
-    "embedded",
-    "nearest_in_part",
-    "paired_by_blocks",
-    "pairwise_by_blocks",
-    "search_by_blocks",
-    "write_distances",
-]
-
-
 Points = Array | Source
 Maps = tuple[Array | None, Array | None]
 
-# For coordinates up to two to this power, squared differences neither overflow nor underflow.
-_ORDINARY = 200
 _FEW = 64
 # With up to this many queries, threads would wait for each other in a block. Several blocks are
 # then searched at the same time; the other numbers are their bytes in total, and at least each.
@@ -137,7 +120,7 @@ def search_by_blocks(
     if np.float64 in (queries.dtype, database.dtype):
         largest = max(map(_size, (queries, database)))
         exponent = int(np.frexp(largest)[1])
-        exponent = exponent if abs(exponent) > _ORDINARY else 0
+        exponent = exponent if abs(exponent) > ORDINARY_SQUARES else 0
     memory = working_memory()
     size = max(1, memory // 2 // (row_bytes(queries) + found))
     most = memory // 4 // (_SEARCH * (database.shape[1] + 9))
@@ -245,10 +228,24 @@ def write_distances(
         out[...] = found
 
 
+def sorted_by_query(
+    blocks: Iterable[tuple[Floats, Integers, Integers]], n_queries: int, sort_results: bool,
+    exponent: int, metric: str, dtype: Any,
+) -> tuple[Array, Integers, Integers]:  # fmt: skip
+    """Join the keys, the points and the queries of pairs, and sort the pairs by query.
+
+    Returns the distances, the points, and their number for each query. The points of a query are
+    in ascending order, or the nearest first with `sort_results`.
+    """
+    keys, points, of_query = (np.concatenate(each) for each in zip(*blocks, strict=True))
+    order = np.lexsort((points, keys, of_query) if sort_results else (points, of_query))
+    distances = np.empty(len(keys), dtype)
+    write_distances(distances, keys[order], exponent, False, metric)
+    return distances, points[order], np.bincount(of_query, minlength=n_queries)
+
+
 _PAIRS = 256  # size of the kernel's matrix products; rounding depends on it
 _SAMPLE = 63  # number of points that determine the centre
-# For coordinates up to two to this power, squares are ordinary numbers of float32, too.
-_ORDINARY_SINGLE = 60
 
 
 def pairwise_by_blocks(
@@ -304,7 +301,7 @@ def _frame(queries: Points, database: Points) -> tuple[Array, float]:
     magnitude, offset = extent(1.0)
     exponent = int(np.clip(np.frexp(magnitude)[1], -1020, 1020)) if magnitude > 0 else 0
     unit = float(np.ldexp(1.0, -exponent))
-    offset = extent(unit)[1] if abs(exponent) > _ORDINARY_SINGLE else offset * unit
+    offset = extent(unit)[1] if abs(exponent) > ORDINARY_SINGLE_SQUARES else offset * unit
     return kernels.frame(some, unit, offset)
 
 

@@ -13,9 +13,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metricfast._core.arguments import as_array, check_bool, check_choice
+from metricfast._core.arguments import check_bool, check_choice
 from metricfast._core.arrays import (
     as_exclude,
+    as_indices,
     as_maps,
     as_points,
     as_points_or_source,
@@ -32,8 +33,6 @@ from metricfast.distances.filters import Filter, as_filter
 from metricfast.distances.neighbors import SearchMetric, check_metric, check_neighbors
 from metricfast.distances.radius import check_radius, reach_of
 from metricfast.distances.segments import Snapshot, Space, segment_of
-
-__all__ = ["Database"]
 
 _FORMAT = "metricfast.database"
 _LAST = 2**62  # largest next id of a file, with room for added points
@@ -451,13 +450,7 @@ class Database:
         ValueError
             If a point is not there, or none would be left.
         """
-        array = as_array(ids, "ids")
-        if array.ndim != 1 or array.dtype.kind not in "iu":
-            raise ValueError(
-                f"ids must be integers of shape (n,); found shape {array.shape}, "
-                f"dtype {array.dtype}."
-            )
-        wanted = array.astype(np.int64)
+        wanted = as_indices(ids, "ids", "be integers of shape (n,)", (None,))
         with self._changing:
             held = self._held
             found = held.rows_by_segment(wanted)

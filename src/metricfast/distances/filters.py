@@ -14,8 +14,6 @@ from metricfast._core.memory import block_rows
 from metricfast._core.targets import as_label_array
 from metricfast._core.types import Array, Integers
 
-__all__ = ["Filter", "Mask", "as_filter", "known_rows", "name_rows", "rows_among"]
-
 Mask = NDArray[np.bool_]
 # Arrays of up to this size are not divided into blocks.
 _FEW = 1 << 14

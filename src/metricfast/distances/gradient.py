@@ -12,16 +12,12 @@ from metricfast._core.arguments import as_real
 from metricfast._core.arrays import as_both, as_maps, as_points, as_threads, common_precision
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.points import map_gradient
-from metricfast._core.scaling import times_power_of_two
+from metricfast._core.scaling import ORDINARY_SINGLE_SQUARES, times_power_of_two
 from metricfast._core.sparse import check_structure
 from metricfast._core.types import Array, Integers
 from metricfast.exceptions import LossOverflowError
 
-__all__ = ["metric_gradient"]
-
 _MOST_FOR_CENTRE = 1000
-# Up to these powers of two, weights and maps are not rescaled.
-_ORDINARY = 60
 
 
 def metric_gradient(
@@ -163,7 +159,7 @@ def _exponent(*arrays: Array) -> int:
         (float(max(each.max(initial=0), -each.min(initial=0))) for each in arrays), default=0.0
     )
     exponent = math.frexp(largest)[1]
-    return exponent if abs(exponent) > _ORDINARY else 0
+    return exponent if abs(exponent) > ORDINARY_SINGLE_SQUARES else 0
 
 
 def _divided(array: Array, exponent: int, dtype: type[np.floating[Any]]) -> Array:

@@ -19,15 +19,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metricfast._core.arguments import as_real, called_like, check_choice
-from metricfast._core.arrays import as_both, as_common_codes, as_exclude, as_points, as_threads
+from metricfast._core.arrays import (
+    as_both,
+    as_common_codes,
+    as_exclude,
+    as_indices,
+    as_points,
+    as_threads,
+)
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.targets import as_label_array
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.distances.database import Database
 from metricfast.distances.filters import name_rows
 from metricfast.distances.neighbors import check_neighbors
-
-__all__ = ["Inference", "Ties", "both", "check_loss_matrix", "loss_augmented", "targeted"]
 
 Ties = Literal["pessimistic", "optimistic", "label", "nearest"]
 
@@ -305,15 +310,6 @@ def _small_labels(
 
 
 def _as_indices(labels: ArrayLike, name: str, size: int, classes: int) -> Integers:
-    array = as_label_array(labels, name)
-    if array.shape != (size,) or array.dtype.kind not in "iu":
-        raise ValueError(
-            f"{name} must hold one index into loss_matrix per point: expected {size} integers, "
-            f"found shape {array.shape}, dtype {array.dtype}."
-        )
-    if size and (array.min() < 0 or array.max() >= classes):
-        raise ValueError(
-            f"{name} must hold indices from 0 to {classes - 1}, as loss_matrix has {classes} rows; "
-            f"found {array.min()} to {array.max()}."
-        )
-    return np.ascontiguousarray(array, dtype=np.int64)
+    expected = f"hold one index into loss_matrix per point, {size} integers"
+    why = f", as loss_matrix has {classes} rows"
+    return as_indices(as_label_array(labels, name), name, expected, (size,), (0, classes), why)

@@ -14,22 +14,18 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metricfast._core.arguments import (
-    as_array,
-    check_all_finite,
-    check_bool,
-    check_choice,
-    check_count,
-)
+from metricfast._core.arguments import check_all_finite, check_bool, check_choice, check_count
 from metricfast._core.arrays import (
     Map,
     aligned_empty,
     as_both,
     as_codes,
     as_exclude,
+    as_indices,
     as_maps,
     as_points,
     as_threads,
+    check_indices,
     common_precision,
 )
 from metricfast._core.dispatch import get_kernels
@@ -51,11 +47,6 @@ from metricfast.distances.blocks import (
 )
 from metricfast.distances.filters import as_filter, known_rows, name_rows, rows_among
 from metricfast.exceptions import NonPSDError
-
-__all__ = [
-    "SearchMetric", "check_metric", "kneighbors", "kneighbors_per_class", "nearest_of_arrays",
-    "paired_distances", "pairwise_distances",
-]  # fmt: skip
 
 SearchMetric = Literal["euclidean", "cosine", "inner_product"]
 
@@ -241,21 +232,10 @@ def paired_distances(
 
 
 def _as_pairs(pairs: ArrayLike, left: int, right: int) -> NDArray[np.int64]:
-    array = as_array(pairs, "pairs")
-    if array.ndim != 2 or array.shape[1] != 2 or array.dtype.kind not in "iu":
-        raise ValueError(
-            f"pairs must be integers of shape (n_pairs, 2); "
-            f"found shape {array.shape}, dtype {array.dtype}."
-        )
-    array = np.ascontiguousarray(array, dtype=np.int64)
+    index = as_indices(pairs, "pairs", "be integers of shape (n_pairs, 2)", (None, 2))
     for side, limit in enumerate((left, right)):
-        column = array[:, side]
-        if len(array) and (column.min() < 0 or column.max() >= limit):
-            raise ValueError(
-                f"pairs column {side} must hold indices from 0 to {limit - 1}; "
-                f"found {column.min()} to {column.max()}."
-            )
-    return array
+        check_indices(index[:, side], f"pairs column {side}", 0, limit)
+    return index
 
 
 def kneighbors(
@@ -483,6 +463,7 @@ def _search_arguments(
 def check_neighbors(
     n_neighbors: object, available: int | None = None, left_out: NDArray[np.int64] | None = None
 ) -> int:
+    """Return a checked number of neighbours, at most the points that a query may have."""
     k = check_count("n_neighbors", n_neighbors)
     if available is None:
         return k

@@ -14,10 +14,8 @@ from metricfast._core.arrays import as_maps, as_threads, common_precision
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.sources import on_disk
 from metricfast._core.types import Array, Integers
-from metricfast.distances.blocks import Block, each_block, search_by_blocks, write_distances
+from metricfast.distances.blocks import Block, each_block, search_by_blocks, sorted_by_query
 from metricfast.distances.neighbors import SearchMetric, _search_arguments, check_metric
-
-__all__ = ["check_radius", "radius_neighbors", "reach_of"]
 
 Found = tuple[Array, Integers, Integers]
 
@@ -138,15 +136,8 @@ def _search(
             of_query = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
             return keys, near + block.rows.start, of_query
 
-        blocks = list(each_block(part, of_block))
-        key, near, of_query = (np.concatenate(each) for each in zip(*blocks, strict=True))
-        del blocks
-        # Both sorts are stable, so ties remain in the order of the indices.
-        order = np.lexsort((key, of_query)) if sort_results else np.argsort(of_query, kind="stable")
-        distances = np.empty(len(key), dtype)
-        write_distances(distances, key[order], part.exponent, False, metric)
-        counts = np.bincount(of_query, minlength=part.rows.stop - part.rows.start)
-        found.append((distances, near[order], counts))
+        size, how = part.rows.stop - part.rows.start, (sort_results, part.exponent, metric, dtype)
+        found.append(sorted_by_query(each_block(part, of_block), size, *how))
     distances, indices, counts = (np.concatenate(each) for each in zip(*found, strict=True))
     return distances, indices, np.concatenate([[0], np.cumsum(counts)])
 

@@ -16,20 +16,16 @@ import numpy as np
 
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.memory import block_rows
+from metricfast._core.scaling import ORDINARY_SQUARES
 from metricfast._core.types import Array, Floats, Integers
-from metricfast.distances.blocks import Maps, write_distances
+from metricfast.distances.blocks import Maps, sorted_by_query, write_distances
 from metricfast.distances.filters import Filter, Mask, name_rows, rows_among
 
 if TYPE_CHECKING:
     from metricfast._core.kernels import PreparedDatabase
 
-__all__ = ["Segment", "Snapshot", "Space"]
-
 # An addition rebuilds the last segment if it has at most this many points.
 _SMALL = 256
-# For coordinates between two to minus this and two to this, squared differences neither overflow
-# nor underflow in float64.
-_ORDINARY = 200
 # Cost of preparing a point, in comparisons of the point with a query.
 _PREPARING = 128
 
@@ -277,11 +273,9 @@ class Snapshot:
                 segments[at] = segment.without(rows)
                 if extremes is not None and (segment.points[rows] == extremes[:, None]).any():
                     extremes = None
-        if self.space.centred and extremes is None:
-            extremes = _extremes(
-                block for each in segments for block in _blocks(each.points, each.shown)
-            )
         after = Snapshot(self.space, segments, self.next, self.origin)
+        if self.space.centred and extremes is None:
+            extremes = after._extremes
         if self._ordinary and self._stays(extremes):
             return self._changed(segments, self.next, extremes, threads)
         return Snapshot.of(self.space, after.points, after.ids, self.next, threads)
@@ -404,12 +398,10 @@ class Snapshot:
                 return keys, rows, row_starts
             parts.append((keys, rows, np.repeat(np.arange(len(queries)), np.diff(row_starts))))
             start += segment.size
-        keys, ids, of_query = (np.concatenate(each) for each in zip(*parts, strict=True))
-        order = np.lexsort((ids, keys, of_query) if sort_results else (ids, of_query))
-        distances = np.empty(len(keys), dtype)
-        write_distances(distances, keys[order], 0, False, self.space.metric)
-        counts = np.bincount(of_query, minlength=len(queries))
-        return distances, ids[order], np.append(0, np.cumsum(counts))
+        distances, ids, counts = sorted_by_query(
+            parts, len(queries), sort_results, 0, self.space.metric, dtype
+        )
+        return distances, ids, np.append(0, np.cumsum(counts))
 
 
 def _blocks(points: Array, shown: Mask | None = None) -> Iterator[Array]:
@@ -434,6 +426,6 @@ def _ordinary(points: Array) -> bool:
     for block in _blocks(points):
         sizes = np.abs(block)
         least = np.min(sizes, initial=1, where=sizes > 0)
-        if sizes.max() > 2.0**_ORDINARY or least < 2.0**-_ORDINARY:
+        if sizes.max() > 2.0**ORDINARY_SQUARES or least < 2.0**-ORDINARY_SQUARES:
             return False
     return True

@@ -23,6 +23,8 @@ from metricfast.exceptions import LossOverflowError
 Parameters = list[Array]
 # Sums of squares of smaller numbers are finite in float64, for any number of columns.
 _MOST = 1e140
+# Normalisation sets points of at most this length to zero, as the kernels do.
+NO_LENGTH = 1e-12
 
 
 @dataclass(frozen=True)

@@ -9,15 +9,13 @@ from scipy.linalg import eigh
 from scipy.sparse import csr_array, issparse
 
 from metricfast._core.points import dense, values_of
-from metricfast._core.scatter import scatter_matrix, svd
+from metricfast._core.scatter import MANY_FEATURES, scatter_matrix, svd
 from metricfast._core.sparse import principal_axes
 from metricfast._core.types import Array, Floats, Integers, RandomState
+from metricfast.embeddings._linear import FURTHER
 
-# Number of features up to which all principal axes are computed, and number of axes above it.
-_ALL, _LEADING = 1000, 200
-# Relative length of rows that the classes do not determine. Rows of zeros would have zero
-# gradients.
-_FURTHER = 0.01
+# Number of principal axes of points of many features.
+_LEADING = 200
 
 
 class _Whitening:
@@ -34,7 +32,7 @@ class _Whitening:
         weights, group = np.ones(n), np.zeros(n, np.int64)
         mean = np.asarray(X.mean(axis=0)).reshape(1, -1)
         squares = (X.multiply(X) if issparse(X) else X * X).sum() / n - (mean**2).sum()
-        if width <= _ALL:
+        if width <= MANY_FEATURES:
             variances, vectors = eigh(scatter_matrix(X, weights, group, mean) / n)
             self._axes = vectors.T
         else:
@@ -78,9 +76,9 @@ def correlated_maps(
     for (X, _), basis, turn, whiten in zip(points, bases, (P.T, Q), whitenings, strict=True):
         L = rng.standard_normal((n_rows, X.shape[1]))
         L /= np.linalg.norm(L, axis=1, keepdims=True)
-        found = whiten(turn[:rank] @ basis) * np.maximum(lengths, _FURTHER)[:, None]
+        found = whiten(turn[:rank] @ basis) * np.maximum(lengths, FURTHER)[:, None]
         size = np.linalg.norm(found) / np.sqrt(max(rank, 1))
-        L *= _FURTHER
+        L *= FURTHER
         if size > 0:
             L[:rank] = found / size
         maps.append(L.astype(X.dtype))

@@ -22,8 +22,9 @@ from metricfast.embeddings._base import (
     check_start,
 )
 
-# Relative length of rows below the identity. Rows of zeros would have zero gradients.
-_FURTHER = 0.01
+# Relative length of rows below the identity, or that the classes do not determine. Rows of zeros
+# would have zero gradients.
+FURTHER = 0.01
 
 
 @dataclass(eq=False, repr=False)
@@ -97,7 +98,7 @@ class Linear(LayeredEmbedding):
         L = initialize_components(X, y, init, rows, random_state)
         if rows > width and isinstance(init, str) and init == "auto":
             further = check_random_state(random_state).standard_normal((rows - width, width))
-            L[width:] = _FURTHER * further / np.sqrt(width)
+            L[width:] = FURTHER * further / np.sqrt(width)
         return [np.ascontiguousarray(L)]
 
     def _layers(self, parameters: Parameters) -> tuple[list[Array], list[Array | None]]:

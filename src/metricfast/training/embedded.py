@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import issparse, vstack
 
 from metricfast._core.points import apply_map, map_gradient, with_gradient
-from metricfast._core.sources import Source, by_blocks, in_one_array
+from metricfast._core.sources import Source, in_one_array
 from metricfast._core.types import Array
 from metricfast._core.wide_map import AnyMap, WideMap
 from metricfast.training.samples import Samples
@@ -67,8 +67,8 @@ def embed(
     if isinstance(embedding, PlainLinear):
         return map_points(X, embedding.map_of(parameters), n_jobs)
     if X.shape[0] > EMBEDDED:
-        return by_blocks(
-            X, EMBEDDED, lambda block: embed(embedding, parameters, block, side, n_jobs)
+        return in_one_array(
+            X, lambda block: embed(embedding, parameters, block, side, n_jobs), EMBEDDED
         )
     Z: Array = embedding._forward(parameters, X, side=side, n_jobs=n_jobs)[0]
     return Z

@@ -15,7 +15,7 @@ from scipy.sparse import issparse
 from metricfast._core.initialize import initialize_components
 from metricfast._core.points import dense
 from metricfast._core.scatter import repetitions, svd, with_signs, within_scatter
-from metricfast._core.scatter_statistics import local_scatters
+from metricfast._core.scatter_statistics import LOCAL_NEIGHBORS, local_scatters
 from metricfast._core.targets import encode
 from metricfast._core.types import Floats, RandomState
 from metricfast._core.wide_map import AnyMap, WideMap, to_array
@@ -100,7 +100,7 @@ def discriminant(
         axes = svd(Z)[2]
         Z = Z @ axes.T
     codes = encode(samples.labels[weight > 0], "y")[1]
-    T, S = local_scatters(Z, codes, weight[weight > 0], _NEIGHBORS)[:2]
+    T, S = local_scatters(Z, codes, weight[weight > 0], LOCAL_NEIGHBORS)[:2]
     size, eye = np.trace(T) or 1.0, np.eye(len(T)) / d
     target = T / size if towards == "total" else eye
     S = (1 - share) * S + share * np.trace(S) * target + _NOISE * size * eye

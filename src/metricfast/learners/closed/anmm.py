@@ -22,8 +22,6 @@ from metricfast.learners.base.closed_form import (
 from metricfast.learners.closed.neighborhoods import neighborhood_scatters
 from metricfast.selection._judge import JudgeParameter
 
-__all__ = ["ANMM"]
-
 
 @dataclass(eq=False, repr=False)
 class ANMM(ClosedFormLearner):

@@ -21,8 +21,6 @@ from metricfast.learners.base.closed_form import (
     partial_fit_points,
 )
 
-__all__ = ["Covariance"]
-
 
 @dataclass(eq=False, repr=False)
 class Covariance(ClosedFormLearner):

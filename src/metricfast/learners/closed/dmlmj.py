@@ -24,8 +24,6 @@ from metricfast.learners.base.shrinkage import shrunk_roots
 from metricfast.learners.closed.neighborhoods import neighborhood_scatters
 from metricfast.selection._judge import JudgeParameter
 
-__all__ = ["DMLMJ"]
-
 
 @dataclass(eq=False, repr=False)
 class DMLMJ(ClosedFormLearner):

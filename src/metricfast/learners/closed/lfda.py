@@ -16,7 +16,12 @@ from metricfast._core.memory import working_memory
 from metricfast._core.parameters import NumberOfJobs, PositiveInt, Share
 from metricfast._core.scaling import center_and_rescale
 from metricfast._core.scatter import repetitions, whitening, with_signs
-from metricfast._core.scatter_statistics import ScatterStatistics, local_scatters, members_of_groups
+from metricfast._core.scatter_statistics import (
+    LOCAL_NEIGHBORS,
+    ScatterStatistics,
+    local_scatters,
+    members_of_groups,
+)
 from metricfast._core.sources import on_disk, take
 from metricfast._core.stores import in_memory
 from metricfast._core.targets import class_codes
@@ -30,11 +35,6 @@ from metricfast.learners.base.closed_form import (
 )
 from metricfast.learners.base.shrinkage import shrunk
 from metricfast.selection._judge import JudgeParameter
-
-__all__ = ["LFDA", "local_sums"]
-
-
-_NEIGHBORS = 7
 
 
 def _check_embedding_type(name: str, value: object) -> None:
@@ -165,7 +165,7 @@ class LFDA(ClosedFormLearner):
     def _statistics(
         self, X: Any, y: Any, weight: Floats | None, *, partial: bool = False, execute: Any = None
     ) -> Statistics:
-        k = _NEIGHBORS if self.k is None else int(self.k)
+        k = LOCAL_NEIGHBORS if self.k is None else int(self.k)
         check_n_components(X.shape[1], self.n_components)
         classes, codes = class_codes(y, partial=partial)
         weights = repetitions(weight, X.shape[0])
@@ -211,7 +211,7 @@ class LFDA(ClosedFormLearner):
             "within": (around_means, np.trace(around_means)),
         }
         if not np.trace(within) > 0:
-            k = _NEIGHBORS if self.k is None else self.k
+            k = LOCAL_NEIGHBORS if self.k is None else self.k
             raise ValueError(
                 "y must hold a class with two different points, of which one occurs at most "
                 f"k={k} times: its local scale, the distance of its k-th nearest neighbour, is "

@@ -12,8 +12,6 @@ from metricfast._core.scatter_statistics import ScatterStatistics, centered
 from metricfast._core.types import Floats, Integers
 from metricfast.constraints import nearest_by_class
 
-__all__ = ["neighborhood_scatters", "scatters_of_anchors"]
-
 
 def neighborhood_scatters(
     X: Any,

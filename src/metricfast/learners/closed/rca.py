@@ -33,9 +33,6 @@ from metricfast.learners.base.shrinkage import shrunk, shrunk_roots
 from metricfast.selection._judge import JudgeParameter
 from metricfast.training.span import Target
 
-__all__ = ["RCA", "RCA_Supervised"]
-
-
 # Shrinkage fractions that RCA_Supervised tries.
 _FRACTIONS = (0.6, 0.3, 0.1)
 _TRIED = {"identity": (1.0, *_FRACTIONS), "diagonal": (1.0, *_FRACTIONS, 0.0)}

@@ -15,12 +15,14 @@ from sklearn.exceptions import ConvergenceWarning
 
 from metricfast._core.arguments import check_unused
 from metricfast._core.parameters import PositiveInt, check_parameters
+from metricfast._core.scatter import MANY_FEATURES
 from metricfast._core.types import Array, RandomState
 from metricfast._core.warn import warn_user
 from metricfast._labels.binding import agreed, bind_labels, is_precomputed
 from metricfast._labels.distance import LabelDistance
 from metricfast.embeddings import Embedding
 from metricfast.embeddings._asymmetric import sides_of, with_length
+from metricfast.embeddings._base import NO_LENGTH
 from metricfast.learners.base.inputs import forget
 from metricfast.learners.embedding.input import (
     check_database,
@@ -59,8 +61,6 @@ from metricfast.training.stopping import as_stopping_rule
 
 __all__ = ["BaseEmbeddingLearner"]
 
-# Normalisation sets rows of at most this length to zero, without a gradient.
-_LEAST = 1e-12
 # Epochs without improvement after which the training of a part stops, if there are classes. The
 # costs of numbers vary too much to stop.
 _PATIENCE = 7
@@ -522,7 +522,7 @@ def _initial_proxies(Z: Array, y: Array, n_classes: int, rng: RandomState | None
     np.add.at(proxies, y, Z)
     proxies /= np.maximum(np.bincount(y, minlength=n_classes), 1)[:, None]
     if rng is not None:
-        missing = np.linalg.norm(proxies, axis=1) <= _LEAST
+        missing = np.linalg.norm(proxies, axis=1) <= NO_LENGTH
         if not missing.all():
             drawn = rng.standard_normal((int(missing.sum()), Z.shape[1]))
             proxies[missing] = drawn / np.linalg.norm(drawn, axis=1, keepdims=True)

@@ -15,7 +15,7 @@ from metricfast._core.checks import check_points
 from metricfast._core.frames import check_order
 from metricfast._core.mahalanobis import as_vectors, finite_between
 from metricfast._core.memory import working_memory
-from metricfast._core.sources import by_blocks
+from metricfast._core.sources import in_one_array
 from metricfast._core.targets import as_column, as_label_array, check_class_labels, check_comparable
 from metricfast._core.types import Array, Integers
 from metricfast._core.wide_map import FittedMap
@@ -30,12 +30,12 @@ from metricfast.learners.base.learner import BaseMetricLearner, MetricTransforme
 from metricfast.metrics import mean_label_distance_at_k, precision_at_1
 from metricfast.training.embedded import EMBEDDED, embed
 
-__all__ = ["EmbeddedDistance", "EmbeddedMetricMixin"]
+__all__ = ["SCORE_NEIGHBORS", "EmbeddedDistance", "EmbeddedMetricMixin"]
 
 # Minimum number of points per block of embeddings.
 _LEAST = 64
 # Number of neighbours for scores of continuous labels.
-_NEIGHBORS = 10
+SCORE_NEIGHBORS = 10
 
 
 class EmbeddedDistance:
@@ -108,7 +108,7 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
                 block = block.toarray() - mean
             return embed(self.embedding_, parameters, block, side, self.n_jobs)
 
-        return by_blocks(X, most, of_block)
+        return in_one_array(X, of_block, most)
 
     def _mean(self, side: str) -> Array:
         """Return the mean that is subtracted from points of a side."""
@@ -317,7 +317,7 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
             return precision_at_1(
                 queries, y, database, y_database, exclude=exclude, n_jobs=self.n_jobs
             )
-        k = min(_NEIGHBORS, len(database) - (exclude is not None))
+        k = min(SCORE_NEIGHBORS, len(database) - (exclude is not None))
         return -mean_label_distance_at_k(
             queries,
             y,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from metricfast._core.points import stacked
+from metricfast._core.scatter import MANY_FEATURES
 from metricfast._core.types import Array, RandomState
 from metricfast._core.wide_map import to_array
 from metricfast.embeddings import MLP, Asymmetric, Embedding, Linear
@@ -22,8 +23,6 @@ __all__ = ["alternatives", "given_of", "start_at"]
 
 # Two maps, of queries and database, whose features are correlated.
 CORRELATED = "correlated"
-# Maximum number of features for whitening, which takes cubic time.
-_WIDE = 1000
 # Multiple of the identity that is added to covariances, relative to their mean variance.
 _BETWEEN = 0.1
 
@@ -36,7 +35,7 @@ def alternatives(embedding: Embedding, samples: Samples) -> list[str]:
     both = isinstance(embedding, Asymmetric) and samples.database is not None
     alike = widths[0] == widths[1]
     linear = alike and any(isinstance(side, MLP) for side in sides_of(embedding))
-    few = alike and widths[0] <= _WIDE
+    few = alike and widths[0] <= MANY_FEATURES
     return [LINEAR] * linear + [WHITENED] * few + [CORRELATED] * both
 
 

@@ -52,8 +52,6 @@ from metricfast.training.solvers import LBFGS, Solver, as_solver
 from metricfast.training.splits import holds_classes_out
 from metricfast.training.stopping import as_stopping_rule
 
-__all__ = ["AsymmetricSimilarity"]
-
 
 @dataclass(eq=False, repr=False)
 class AsymmetricSimilarity(DatabaseClassifierMixin, VoteParameters, EmbeddedMetricMixin):

@@ -17,8 +17,6 @@ from metricfast.learners.base.inputs import points_of
 from metricfast.learners.gerrymandering.explanation import Explanation, explanation
 from metricfast.learners.gerrymandering.voting import majority_vote, vote_loss
 
-__all__ = ["DatabaseClassifierMixin", "codes_of"]
-
 
 class DatabaseClassifierMixin(ClassifierMixin):  # type: ignore[misc]
     """Mixin of learners that store an embedded database, and classify by its nearest points.

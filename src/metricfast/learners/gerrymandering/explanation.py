@@ -13,8 +13,6 @@ from metricfast.distances.neighbors import kneighbors
 from metricfast.learners.gerrymandering.voting import majority_vote
 from metricfast.losses import Gerrymander
 
-__all__ = ["Explanation", "explanation"]
-
 # Number of queries in the text of an explanation.
 _SHOWN = 5
 

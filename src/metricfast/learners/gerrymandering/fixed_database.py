@@ -17,8 +17,6 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from metricfast._core.arguments import takes_side
 from metricfast._core.types import Array, Integers
 
-__all__ = ["FixedDatabase"]
-
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 

@@ -23,15 +23,6 @@ from metricfast.training.paired_chunks import batches_of_both, is_beyond
 from metricfast.training.problem import Problem, Traits
 from metricfast.training.samples import Samples
 
-__all__ = [
-    "VoteMetrics",
-    "keep_best",
-    "objective_of",
-    "unit_scale",
-    "usual_batch",
-    "vote_problem",
-]
-
 _QUANTITIES = ("objective", "surrogate", "vote_loss", "error", "infeasible")
 # Ratio of penalty to cost of wrong votes above which the loss hardly matters.
 _SWAMPED = 10

@@ -41,8 +41,6 @@ from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
 from metricfast.training.solvers import LBFGS, Solver
 
-__all__ = ["GerrymanderingLearner", "NeighborhoodGerrymandering"]
-
 _ZERO_INIT = "`init` is zero, where the objective has no slope: give another map."
 
 

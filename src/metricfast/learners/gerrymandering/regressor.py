@@ -20,8 +20,6 @@ from metricfast.learners.gerrymandering.explanation import Explanation, explanat
 from metricfast.learners.gerrymandering.metric import GerrymanderingLearner
 from metricfast.losses import Gerrymander
 
-__all__ = ["NeighborhoodGerrymanderingRegressor"]
-
 
 @positional("n_neighbors n_components")
 @dataclass(eq=False, repr=False)
@@ -154,16 +152,8 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, GerrymanderingLearner)
                     f"y must hold {len(queries)} numbers, one per query; found {len(targets)}."
                 )
             codes = self._quantiles(targets)
-        return explanation(
-            queries,
-            database,
-            codes,
-            labels,
-            self.bins_,
-            self._vote_loss(len(self.bins_)),
-            own,
-            self.n_jobs,
-        )
+        loss = self._vote_loss(len(self.bins_))
+        return explanation(queries, database, codes, labels, self.bins_, loss, own, self.n_jobs)
 
     def predict(self, X: ArrayLike) -> Floats:
         """Return the median target of the nearest training points.

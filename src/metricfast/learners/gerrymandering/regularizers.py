@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from metricfast._core.arguments import check_choice
 from metricfast._core.in_threads import in_threads
 
-__all__ = ["Regularizer", "penalty"]
-
 Array = NDArray[np.float64]
 _Result = tuple[float, list[Array]]
 _Penalty = Callable[[list[Array], int | None], _Result]

@@ -16,13 +16,6 @@ from metricfast.training.chunks import mean_of
 from metricfast.training.embedded import embed_samples
 from metricfast.training.samples import Samples
 
-__all__ = [
-    "initial_maps",
-    "is_linear_map",
-    "mean_of_queries",
-    "two_sided_penalty",
-]
-
 
 def initial_maps(
     estimator: Any,

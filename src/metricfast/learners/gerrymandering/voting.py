@@ -14,8 +14,6 @@ from metricfast.learners.gerrymandering.regularizers import Regularizer
 from metricfast.learners.trained import TrainedLearner
 from metricfast.losses import Gerrymander
 
-__all__ = ["VoteParameters", "largest_cost", "majority_vote", "vote_loss"]
-
 # Share of a vote that the winner of a tie gets in addition.
 _TRIFLE = 1e-9
 

@@ -29,8 +29,6 @@ from metricfast.learners.base.closed_form import (
     partial_fit_points,
 )
 
-__all__ = ["ClassPairsLearner", "ViewPairsLearner"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class _Pairs(Statistics):

@@ -20,9 +20,6 @@ from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._core.warn import ignored, warn_user
 from metricfast.distances.neighbors import kneighbors_per_class
 
-__all__ = ["check_given_basis", "local_discriminants", "triplet_directions"]
-
-
 # Cluster centres only need to be approximate; this many points per cluster suffice.
 _POINTS_PER_CLUSTER = 100
 # Maximum number of elements of the matrices in one batched eigendecomposition.
@@ -128,7 +125,7 @@ def local_discriminants(
             f"Not enough samples to generate {n_basis} LDA bases, n_basis"
             f"should be smaller than {limit}"
         )
-    X = moderate(X)
+    X, _ = moderate(X)
     # Clusters may change with the last digit of a mean. So an actual data value per feature is
     # subtracted, which gives the same differences after any shift of the points.
     middle = len(X) // 2

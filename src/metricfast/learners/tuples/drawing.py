@@ -22,8 +22,6 @@ from metricfast.learners.base.choice import GIVEN_UNITS, choose_units
 from metricfast.learners.base.learner import BaseMetricLearner
 from metricfast.training.callbacks import reports_to_sklearn
 
-__all__ = ["DrawnConstraints", "SupervisedForm", "draw_index_pairs", "draw_pairs", "draw_triplets"]
-
 # Points, labels, weights, and further arguments of `judge_settings`.
 FitArguments = tuple[Any, Array, ArrayLike | None, dict[str, Any]]
 # Up to this many classes, the default number of pairs equals that of metric-learn.

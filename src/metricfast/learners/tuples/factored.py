@@ -15,8 +15,6 @@ from metricfast._core.warn import warn_user
 from metricfast.training.history import History
 from metricfast.training.lbfgs import minimize_smooth
 
-__all__ = ["minimize_factor", "start_metric"]
-
 # Relative rounding error of the objective; line searches fail below it.
 _ROUNDING = 1e-15
 

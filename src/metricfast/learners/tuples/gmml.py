@@ -23,8 +23,6 @@ from metricfast.learners.tuples.all_pairs import ClassPairsLearner
 from metricfast.learners.tuples.pair_sums import PairSumsLearner, check_differ, prior_matrix
 from metricfast.selection._judge import JudgeParameter
 
-__all__ = ["GMML", "GMML_Supervised"]
-
 # Largest regularisation (the pairs then have no influence beyond it), and the values that the judge
 # tries. With the first value, the metric is the prior, and the pairs only order the directions.
 _MOST_REG = 1e12

@@ -14,19 +14,15 @@ from sklearn.exceptions import ConvergenceWarning
 
 from metricfast._core.initialize import components_from_metric
 from metricfast._core.memory import block_rows
+from metricfast._core.scatter import MANY_FEATURES
 from metricfast._core.types import Floats, Integers
 from metricfast._core.warn import warn_user
 from metricfast._core.wide_map import AnyMap, WideMap
-
-__all__ = ["MAX_ITER", "BlockMatrix", "ScatterOfSpan", "graphical_lasso"]
-
 
 MAX_ITER = 2000
 _TOL = 1e-7
 # Iterations between updates of the step size.
 _PERIOD = 10
-# From this many features on, a fit takes minutes.
-_MANY = 1000
 
 
 @dataclass
@@ -182,7 +178,7 @@ def _of_connected(
     matrix: Floats, sparsity: float, observer: Callable[[int, float, Floats], bool] | None
 ) -> Floats:
     """Minimise the same function for all features together."""
-    if len(matrix) > _MANY:
+    if len(matrix) > MANY_FEATURES:
         warn_user(
             f"{len(matrix):,} features depend on each other at sparsity_param={sparsity:g}. Each "
             f"of up to {MAX_ITER} iterations takes an eigendecomposition of a matrix of all of "

@@ -28,7 +28,7 @@ from metricfast._core.parameters import (
 )
 from metricfast._core.prior import is_identity
 from metricfast._core.progress import IterationProgress
-from metricfast._core.scaling import times_power_of_two
+from metricfast._core.scaling import ORDINARY_SQUARES, times_power_of_two
 from metricfast._core.thresholds import check_calibration_params
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, Integers, RandomState
@@ -48,10 +48,6 @@ from metricfast.selection._judge import JudgeParameter
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 from metricfast.training.span import GivenAxes, distinct_rows, in_span
 
-__all__ = ["ITML", "ITML_Supervised"]
-
-# Squares of numbers below 2 to this power do not overflow.
-_ORDINARY = 200
 # Percentiles of a sample of this many distances are accurate to 0.1 percent of the pairs.
 _MOST_DISTANCES = 250_000
 # Up to this many points for each feature, a third of the pairs may move M until the Gram matrix of
@@ -98,7 +94,7 @@ class _ITML(CallbackMixin, MahalanobisMixin):
         # avoid overflow of squares.
         points = tuples.used_points()
         exponent = _exponent(points)
-        if abs(exponent) > _ORDINARY:
+        if abs(exponent) > ORDINARY_SQUARES:
             varies = (points != points[0]).any(axis=0)
             exponent = _exponent(points * varies)
             points = times_power_of_two(tuples.points * varies, -exponent)

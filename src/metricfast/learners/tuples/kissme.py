@@ -20,8 +20,6 @@ from metricfast.learners.tuples.all_pairs import ViewPairsLearner
 from metricfast.learners.tuples.pair_sums import PairSumsLearner, check_differ
 from metricfast.selection._judge import JudgeParameter
 
-__all__ = ["KISSME", "XQDA", "KISSME_Supervised"]
-
 # The regularisation of singular covariances, and the values that the judge tries; the first gives
 # the Euclidean distance.
 _LEAST = 1e-3

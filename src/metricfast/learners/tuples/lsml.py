@@ -41,8 +41,6 @@ from metricfast.selection._judge import JudgeParameter
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 from metricfast.training.span import in_span
 
-__all__ = ["LSML", "LSML_Supervised"]
-
 # Squared lengths below this are treated as zero.
 _LEAST = 1e-100
 

@@ -52,9 +52,6 @@ from metricfast.selection._judge import JudgeParameter
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 from metricfast.training.span import GIVEN, Span, SquareOf, in_span, inverse_root, span_of
 
-__all__ = ["MMC", "MMC_Supervised"]
-
-
 # Lower bound of the mean square of similar pairs along a direction, relative to all pairs. Without
 # it, the objective is unbounded along directions in which similar points do not differ.
 _FLOOR = 1e-6
@@ -93,10 +90,7 @@ class PairDistances:
     ) -> None:
         # The best direction of A does not depend on the unit of the points, and its size is
         # relative to the initial one.
-        points = moderate(pairs.points)
-        similar, self._dissimilar = (
-            _Pairs(points, pairs.index[pairs.y == kind], diagonal) for kind in (1, -1)
-        )
+        similar, self._dissimilar = _pairs_by_kind(pairs, diagonal)
         S, D = similar.scatter(), self._dissimilar.scatter()
         variances = [s[0] if diagonal else np.diag(s) for s in (S, D)]
         if not variances[1].any():
@@ -134,10 +128,7 @@ class PairDistances:
 
 def scale_of_features(pairs: TupleSet) -> Floats:
     """Return the sums of squared differences of all pairs, for each feature."""
-    points = moderate(pairs.points)
-    similar, dissimilar = (
-        _Pairs(points, pairs.index[pairs.y == kind], diagonal=True) for kind in (1, -1)
-    )
+    similar, dissimilar = _pairs_by_kind(pairs, diagonal=True)
     share = len(similar) / len(dissimilar)
     return np.asarray(similar.scatter()[0] + share * dissimilar.scatter()[0])
 
@@ -171,6 +162,12 @@ class _Pairs:
         scatter, L = np.empty((1 if self._diagonal else d, d)), np.ascontiguousarray(L)
         value = kernel(scatter, self._points, self._index, L, self._diagonal, self._threads)
         return value, scatter
+
+
+def _pairs_by_kind(pairs: TupleSet, diagonal: bool) -> list[_Pairs]:
+    """Return the similar pairs and the dissimilar pairs, in units in which no square overflows."""
+    points, _ = moderate(pairs.points)
+    return [_Pairs(points, pairs.index[pairs.y == kind], diagonal) for kind in (1, -1)]
 
 
 class _FullCoordinates:

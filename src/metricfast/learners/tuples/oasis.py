@@ -30,8 +30,6 @@ from metricfast.learners.tuples.drawing import FitArguments, SupervisedForm, dra
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 from metricfast.training.span import Span, span_of
 
-__all__ = ["OASIS", "OASIS_Supervised"]
-
 
 @dataclass(eq=False, repr=False)
 class _OASIS(CallbackMixin, BilinearMixin):

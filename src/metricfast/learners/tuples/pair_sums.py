@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricfast._core.prior import initialize_metric
-from metricfast._core.scaling import center_and_rescale
+from metricfast._core.scaling import moderate
 from metricfast._core.scatter import pair_scatter
 from metricfast._core.scatter_statistics import ScatterStatistics
 from metricfast._core.thresholds import check_calibration_params
@@ -20,8 +20,6 @@ from metricfast.learners.base.closed_form import Statistics, add_statistics, con
 from metricfast.learners.base.inputs import tuples_of
 from metricfast.learners.tuples.factored import start_metric
 from metricfast.training.span import in_span
-
-__all__ = ["PairSumsLearner", "check_differ", "pair_sums", "prior_matrix"]
 
 
 class PairSumsLearner(PairsClassifierMixin):
@@ -129,7 +127,7 @@ def pair_sums(tuples: TupleSet) -> ScatterStatistics:
         return ScatterStatistics.of_scatters(
             groups, np.zeros(2), np.zeros((2, d, d)), 0, tuples.points.dtype
         )
-    points, exponent = _in_safe_units(tuples.points)
+    points, exponent = moderate(tuples.points)
     scatters, totals = np.zeros((2, d, d)), np.zeros(2)
     for place, group in enumerate(groups):
         chosen = tuples.y == group
@@ -147,18 +145,6 @@ def check_differ(kind: str, scatter: Floats, rounding: float = 0.0) -> None:
             f"there is no {kind} pair of different points: both similar and dissimilar pairs are "
             "needed."
         )
-
-
-def _in_safe_units(points: Array) -> tuple[Array, int]:
-    """Scale points so that squares neither overflow nor underflow; return them and the exponent.
-
-    Points in the usual range are not copied.
-    """
-    largest = max(float(points.max()), -float(points.min()))
-    if 2.0**-200 < largest < 2.0**200:
-        return points, 0
-    scaled: tuple[Array, int] = center_and_rescale(points)
-    return scaled
 
 
 def prior_matrix(

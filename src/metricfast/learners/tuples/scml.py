@@ -49,8 +49,6 @@ from metricfast.selection._judge import JudgeParameter
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 from metricfast.training.span import GIVEN, GivenAxes, in_span, span_of
 
-__all__ = ["SCML", "SCML_Supervised"]
-
 # Ratio of the numbers of bases for the metric and for the clones that the judge compares.
 _FEWER = 3
 

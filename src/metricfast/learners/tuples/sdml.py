@@ -32,9 +32,6 @@ from metricfast.selection._judge import JudgeParameter
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 from metricfast.training.span import GIVEN, Span, span_of
 
-__all__ = ["SDML", "SDML_Supervised"]
-
-
 # Smallest allowed eigenvalue of the matrix of the trace term, relative to the inverse prior.
 _MARGIN = 0.3
 

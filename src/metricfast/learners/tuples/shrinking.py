@@ -21,8 +21,6 @@ from metricfast.selection._judge import Judge, Judgement, as_judge, judge_tuples
 from metricfast.selection._splits import split_tuples
 from metricfast.training.span import GIVEN, GivenAxes, in_span
 
-__all__ = ["half_of_pairs", "representative_sample", "shrink_by_tuples", "shrink_metric"]
-
 # The simpler metrics, and the fractions that the judge tries. The first combination is the given
 # distance.
 _SIMPLER = ("identity", "variance")
