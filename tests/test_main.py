@@ -175,5 +175,5 @@ def test_titles_hold_the_leave_one_out_error():
 @pytest.mark.parametrize("shape", [(5, 2), (6, 1), (6,)])
 def test_points_that_cannot_be_drawn_are_named(shape):
     good = np.arange(12.0).reshape(6, 2)
-    with pytest.raises(ValueError, match=r"after(: expected 6 points| must be a 2-dim)"):
+    with pytest.raises(ValueError, match=r"after(: expected 6 p| must (have two c|be a 2-d))"):
         plotting.plot_before_after(good, np.ones(shape), [0, 1] * 3)

@@ -372,7 +372,7 @@ WRONG = [
     (REPORTED, (metrics.retrieval_report(X, Y),), {}, "report must have the metric"),
     (REPORTED, (REPORT,), {"metric": "ndcg_at_k"}, "metric is 'ndcg_at_k'"),
     (LEARNED, (mf.OASIS(), X, [0]), {}, "estimator must have `transform`"),
-    (LEARNED, (LFDA, X, [150]), {}, "queries must be rows of 150 points; got 150"),
+    (LEARNED, (LFDA, X, [150]), {}, "queries must hold indices from 0 to 149; found 150"),
     (LEARNED, (LFDA, X, X), {}, "queries must hold rows"),
     (LEARNED, (LFDA, X, [0]), {"images": X}, r"images must have shape \(150, height"),
     (LEARNED, (LFDA, X, [0]), {"names": ["a"]}, "names must hold one for each of 150"),
@@ -416,7 +416,7 @@ def test_votes_are_drawn_at_their_distances():
     assert [to_hex(color) for color in filled] == [
         SIMILAR if each else DISSIMILAR for each in right
     ]
-    with pytest.raises(ValueError, match="queries must be rows of 150"):
+    with pytest.raises(ValueError, match="queries must hold indices from 0 to 149"):
         VoteDisplay.from_explanation(found, queries=[150])
     with pytest.raises(TypeError, match="estimator must have `explain`"):
         VoteDisplay.from_estimator(LFDA, X, Y)

@@ -103,9 +103,6 @@ def _correlation(a: Floats, b: Floats) -> float:
     return float(np.clip(a @ b / length, -1, 1)) if length > 0 else np.nan
 
 
-_FAR = (1e-1, 1e-2, 1e-3, 1e-4)
-
-
 class VerificationReport(PairReport):
     """A dictionary of values by metric name, displayed as a table.
 
@@ -122,7 +119,7 @@ def verification_report(
     y_true: ArrayLike,
     distances: ArrayLike,
     *,
-    far: float | Sequence[float] = _FAR,
+    far: float | Sequence[float] = (1e-1, 1e-2, 1e-3, 1e-4),
     folds: int | ArrayLike = 10,
 ) -> VerificationReport:
     """Score the distances of pairs, of which some are similar.

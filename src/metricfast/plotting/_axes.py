@@ -10,6 +10,12 @@ from matplotlib.axes import Axes
 SIMILAR, DISSIMILAR, BASELINE = "#228833", "#cc3311", "#777777"
 
 
+def check_has(estimator: Any, method: str) -> None:
+    """Raise TypeError unless an estimator has a method."""
+    if not hasattr(estimator, method):
+        raise TypeError(f"estimator must have `{method}`, got {estimator!r}.")
+
+
 class Display:
     """Base class of displays.
 

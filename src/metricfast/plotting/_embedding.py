@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
+from scipy.stats import mode
 from sklearn.decomposition import PCA
 from sklearn.metrics import r2_score
 
@@ -20,7 +21,7 @@ from metricfast.distances.neighbors import check_neighbors, kneighbors
 from metricfast.learners.base.inputs import points_of
 from metricfast.learners.base.learner import BaseMetricLearner
 from metricfast.metrics._selection import are_continuous, takes_numbers, unwrapped
-from metricfast.plotting._axes import Display
+from metricfast.plotting._axes import Display, check_has
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -117,8 +118,7 @@ class EmbeddingDisplay(Display):
             If an argument is not as above.
         """
         check_bool("before", before)
-        if not hasattr(estimator, "transform"):
-            raise TypeError(f"estimator must have `transform`, got {estimator!r}.")
+        check_has(estimator, "transform")
         steps, final = unwrapped(estimator)
         if continuous is None and takes_numbers(estimator):
             continuous = True
@@ -193,7 +193,7 @@ class EmbeddingDisplay(Display):
         if classes is None:
             scores = [float(r2_score(labels, labels[rows].mean(axis=1))) for rows in found]
         else:
-            scores = [_error_of_votes(labels[rows], labels) for rows in found]
+            scores = [float(np.mean(mode(labels[rows], axis=1)[0] != labels)) for rows in found]
         return cls(
             points=[_shown(points) for points in spaces], y=labels, classes=classes,
             titles=list(titles), scores=scores, n_neighbors=n_neighbors,
@@ -284,14 +284,10 @@ def plot_before_after(
     if np.shape(titles) != (2,):
         raise ValueError(f"titles must be two strings, got {titles!r}.")
     names = ("before", "after")
-    both = [as_points(*each) for each in zip((before, after), names, strict=True)]
-    for name, points in zip(names, both, strict=True):
-        if len(points) != len(both[0]) or points.shape[1] < 2:
-            raise ValueError(
-                f"{name}: expected {len(both[0])} points with two columns or more, got shape "
-                f"{points.shape}"
-            )
-    display = EmbeddingDisplay._of(titles, names, both, y, n_neighbors, continuous=False)
+    display = EmbeddingDisplay._of(titles, names, (before, after), y, n_neighbors, False)
+    for name, points in zip(names, display.points, strict=True):
+        if points.shape[1] < 2:
+            raise ValueError(f"{name} must have two columns or more, got one.")
     figure = Figure(figsize=(9, 4.5), layout="constrained")
     display.plot(ax=figure.subplots(1, 2))
     return figure
@@ -309,9 +305,3 @@ def _shown(points: Array) -> Floats:
 def _colour(label: int) -> tuple[float, ...]:
     # dark colours first, then their light partners
     return colormaps["tab20"]((2 * label + label // 10) % 20)
-
-
-def _error_of_votes(found: Array, labels: Array) -> float:
-    """Return the share of points whose neighbours (with labels `found`) vote for another label."""
-    votes = np.apply_along_axis(np.bincount, 1, found, minlength=labels.max() + 1)
-    return float(np.mean(votes.argmax(axis=1) != labels))

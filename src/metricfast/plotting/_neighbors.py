@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricfast._core.arguments import as_array, check_bool
-from metricfast._core.arrays import as_points
+from metricfast._core.arrays import as_indices, as_points
 from metricfast._core.targets import as_label_array
 from metricfast._core.types import Array, Integers
 from metricfast.distances.neighbors import check_neighbors, kneighbors
 from metricfast.metrics._report import both_sides
 from metricfast.metrics._selection import are_continuous, takes_numbers
-from metricfast.plotting._axes import DISSIMILAR, SIMILAR, Display
+from metricfast.plotting._axes import DISSIMILAR, SIMILAR, Display, check_has
 
-# Width of a column, and of its content, in inches.
-_PITCH, _WIDTH = 1.0, 0.9
+# Width of the content of a column, relative to the column.
+_WIDTH = 0.9
 # Heights of a line of text.
 _LINE = 0.25
 
@@ -131,8 +131,7 @@ optional
         ValueError, TypeError
             If an argument is not as above.
         """
-        if not hasattr(estimator, "transform"):
-            raise TypeError(f"estimator must have `transform`, got {estimator!r}.")
+        check_has(estimator, "transform")
         embedded, database = both_sides(estimator, X)
         embedded = as_points(embedded, "X")
         n = len(embedded)
@@ -218,12 +217,12 @@ optional
         if self.images is not None:
             height = _WIDTH * self.images.shape[1] / self.images.shape[2]
         pitch = height + 1.4 * _LINE
-        size = (1.2 * _PITCH * (k + 1.3), 1.2 * pitch * n)
+        size = (1.2 * (k + 1.3), 1.2 * pitch * n)
         (axes,) = self._panels(ax, size=size)
         how = {"cmap": "gray_r", **kwargs}
 
         def cell(row: int, column: int, image: Any, name: Any, told: str, color: str) -> None:
-            left, top = column * _PITCH + 0.3 * (column > 0), row * pitch
+            left, top = column + 0.3 * (column > 0), row * pitch
             centre, how_text = left + _WIDTH / 2, {"ha": "center", "fontsize": "small"}
             if image is not None:
                 axes.imshow(image, extent=(left, left + _WIDTH, top + height, top), **how)
@@ -243,7 +242,7 @@ optional
                 if not (self.continuous or label is None or own is None):
                     color = SIMILAR if label == own else DISSIMILAR
                 cell(row, column + 1, image, name, _caption(f"{far:.3g}", label), color)
-        axes.set(xlim=(0, (k + 1) * _PITCH + 0.3), ylim=(n * pitch - 1.2 * _LINE, -1.2 * _LINE))
+        axes.set(xlim=(0, k + 1.3), ylim=(n * pitch - 1.2 * _LINE, -1.2 * _LINE))
         axes.set_aspect("equal")
         axes.set_axis_off()
         return self
@@ -262,15 +261,11 @@ def _caption(what: str, label: Any) -> str:
 
 def as_rows(rows: ArrayLike, name: str, ndim: int, n: float = np.inf) -> Integers:
     """Check and return indices of points."""
-    array = as_array(rows, name)
-    if array.ndim != ndim or array.dtype.kind not in "iu" or not array.size:
-        raise ValueError(
-            f"{name} must hold rows of the points that are searched, integers in {ndim} "
-            f"dimension(s); got shape {array.shape}, dtype {array.dtype}."
-        )
-    if array.min() < 0 or array.max() >= n:
-        raise ValueError(f"{name} must be rows of {n} points; got {array.min()} to {array.max()}.")
-    return array.astype(np.int64)
+    expected = f"hold rows of the points that are searched, integers in {ndim} dimension(s)"
+    found = as_indices(rows, name, expected, (None,) * ndim, (0, n))
+    if not found.size:
+        raise ValueError(f"{name} is empty: give a row at least.")
+    return found
 
 
 def _items(n: int, prefix: str = "", exact: bool = True, **given: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from metricfast._core.arguments import as_numbers, check_bool
 from metricfast._core.checks import check_both_kinds
 from metricfast._core.types import Array, Floats
 from metricfast.metrics._pairs import equal_error_rate
-from metricfast.plotting._axes import BASELINE, DISSIMILAR, SIMILAR, Display
+from metricfast.plotting._axes import BASELINE, DISSIMILAR, SIMILAR, Display, check_has
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -109,8 +109,7 @@ class PairScoreDisplay(Display):
         ValueError
             If an argument is not as above, or all pairs are of one kind.
         """
-        if not hasattr(estimator, "pair_score"):
-            raise TypeError(f"estimator must have `pair_score`, got {estimator!r}.")
+        check_has(estimator, "pair_score")
         distances = -estimator.pair_score(pairs)
         check_both_kinds(y, len(distances))
         name = type(estimator).__name__ if name is None else name

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.arguments import check_count
 from metricfast._core.arrays import as_both, as_points
-from metricfast._core.scatter import svd
+from metricfast._core.scatter import svd, with_signs
 from metricfast._core.types import Array, Floats
 from metricfast.learners.base.inputs import points_of
 from metricfast.learners.base.relevance import feature_names, in_spreads, shares_of_features
@@ -160,12 +160,11 @@ class FeatureRelevanceDisplay(Display):
         if len(names) != width:
             raise ValueError(f"feature_names must be {width}, one per feature; got {len(names)}.")
         _, roots, vectors = svd(L)
-        largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=1)[:, None], axis=1)
         values = np.square(roots)
         return cls(
             relevance=shares_of_features(L),
             eigenvalues=values / (values.sum() or 1.0),
-            eigenvectors=vectors * np.sign(largest),
+            eigenvectors=with_signs(vectors),
             feature_names=names,
         )
 

@@ -14,7 +14,7 @@ from metricfast._core.arguments import check_bool, check_choice
 from metricfast.metrics import RetrievalReport, Score
 from metricfast.metrics._report import report_of
 from metricfast.metrics._selection import METRICS
-from metricfast.plotting._axes import BASELINE, Display
+from metricfast.plotting._axes import BASELINE, Display, check_has
 
 _AT_K = [name for name in METRICS if name.endswith("_at_k")]
 # Matches names of metrics at one of several k.
@@ -108,8 +108,7 @@ class RetrievalDisplay(Display):
         """
         check_choice("metric", metric, _AT_K)
         check_bool("baselines", baselines)
-        if not hasattr(estimator, "transform"):
-            raise TypeError(f"estimator must have `transform`, got {estimator!r}.")
+        check_has(estimator, "transform")
         every_k = list(k) if np.iterable(k) else [k]
         report = report_of(estimator, X, y, metrics=metric, k=every_k, baselines=baselines)
         name = type(estimator).__name__ if name is None else name

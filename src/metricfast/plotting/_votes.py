@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricfast.learners.gerrymandering.explanation import Explanation
-from metricfast.plotting._axes import DISSIMILAR, SIMILAR, Display
+from metricfast.plotting._axes import DISSIMILAR, SIMILAR, Display, check_has
 from metricfast.plotting._neighbors import as_rows
 
 
@@ -75,8 +75,7 @@ class VoteDisplay(Display):
         TypeError
             If the estimator has no `explain`.
         """
-        if not hasattr(estimator, "explain"):
-            raise TypeError(f"estimator must have `explain`, got {estimator!r}.")
+        check_has(estimator, "explain")
         return cls.from_explanation(estimator.explain(X, y), queries=queries, ax=ax)
 
     @classmethod
