@@ -11,8 +11,6 @@ from safetensors.numpy import load
 
 from metricfast._core.files import write_tensors
 
-__all__ = ["contents", "forged", "rewritten"]
-
 
 def contents(file: bytes) -> tuple[dict[str, str], dict[str, Any], dict[str, np.ndarray]]:
     """Return the metadata of a file, the state among them, and its arrays."""

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 from metricfast import sources
 
-__all__ = ["Stored"]
-
 
 class Stored(sources.Source):
     """Records the maximum number of rows per read, and the total."""

@@ -6,8 +6,6 @@ from contextlib import AbstractContextManager
 
 import sklearn
 
-__all__ = ["working_memory"]
-
 
 def working_memory(n_bytes: float) -> AbstractContextManager[None]:
     """Set it within a ``with`` block."""

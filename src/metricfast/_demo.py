@@ -80,7 +80,7 @@ def _python() -> str:
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
-def columns_of_noise() -> Answer:
+def _columns_of_noise() -> Answer:
     """Classify wines by 13 measurements and 30 columns of noise."""
     wine = load_wine()
     noise = np.random.default_rng(0).normal(size=(len(wine.data), 30))
@@ -96,7 +96,7 @@ def columns_of_noise() -> Answer:
     )
 
 
-def a_number() -> Answer:
+def _a_number() -> Answer:
     """Predict a number from ten columns, of which five are informative."""
     X, y = make_friedman1(1000, noise=1, random_state=0)
     knn = KNeighborsRegressor(5)
@@ -108,7 +108,7 @@ def a_number() -> Answer:
     )
 
 
-def three_columns() -> Answer:
+def _three_columns() -> Answer:
     """Reduce images of digits from 64 pixels to three columns."""
     X, X_test, y, y_test = train_test_split(*load_digits(return_X_y=True), random_state=0)
     pca = make_pipeline(PCA(3), KNeighborsClassifier(5))
@@ -169,9 +169,9 @@ def _time(learner: Any, X: Array, y: Array) -> float:
 
 
 QUESTIONS = {
-    "Can neighbours ignore columns that say nothing?": columns_of_noise,
-    "Can they predict a number?": a_number,
-    "Can they do with few columns?": three_columns,
+    "Can neighbours ignore columns that say nothing?": _columns_of_noise,
+    "Can they predict a number?": _a_number,
+    "Can they do with few columns?": _three_columns,
     "Can they find people whom nobody has labelled?": strangers,
     "How long does learning take?": seconds,
 }

@@ -354,7 +354,11 @@ def _check_tuple_shape(
     tuples: Array, tuple_size: int | None, estimator: BaseEstimator, reset: bool
 ) -> None:
     name, (_, size, n_features) = type(estimator).__name__, tuples.shape
-    check_enough(estimator, tuples.shape)
+    if n_features < 1:
+        raise ValueError(
+            f"Found array with {n_features} feature(s) (shape={tuples.shape}) while"
+            f" a minimum of 1 is required by {name}."
+        )
     if tuple_size is not None and size != tuple_size:
         raise ValueError(
             f"Tuples of {tuple_size} element(s) expected by {name}. Got tuples of {size} "

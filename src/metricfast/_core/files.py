@@ -23,7 +23,7 @@ try:
 except ImportError:  # Windows: files of killed writers are not removed
     fcntl = None  # type: ignore[assignment]
 
-FORMAT_VERSION = "1"
+_FORMAT_VERSION = "1"
 # The digest is computed with this placeholder in its place. Within a text of JSON these quotes are
 # escaped.
 _BLANK = "0" * 64
@@ -51,7 +51,7 @@ def safetensors_module() -> ModuleType:
 
 def write_tensors(path: Path, metadata: dict[str, str], tensors: dict[str, np.ndarray]) -> None:
     """Write arrays and texts to a file, replacing it; see :func:`read_tensors`."""
-    blank = {"format_version": FORMAT_VERSION, **metadata, "checksum": _BLANK}
+    blank = {"format_version": _FORMAT_VERSION, **metadata, "checksum": _BLANK}
     content = safetensors_module().numpy.save(tensors, blank)
     before, after = _around_digest(content)
     _replace(path, (before, _digest(content).encode(), after))
@@ -127,10 +127,10 @@ def _check(
         reader = _READERS.get(str(found))
         remedy = f" Read it by {reader}." if reader else ""
         raise ValueError(f"{path} is a safetensors file, but not {what} of metricfast.{remedy}")
-    if metadata.get("format_version") != FORMAT_VERSION:
+    if metadata.get("format_version") != _FORMAT_VERSION:
         raise ValueError(
             f"{path} has format version {metadata.get('format_version')}, "
-            f"this metricfast reads {FORMAT_VERSION}."
+            f"this metricfast reads {_FORMAT_VERSION}."
         )
     if verify and (content.find(_PLACE) < 0 or metadata.get("checksum") != _digest(content)):
         raise ValueError(f"{path} is damaged: its checksum does not match its content.")

@@ -83,7 +83,7 @@ class Source(ABC):
         return self.shape[0]
 
     def __mul__(self, factors: Array) -> Source:
-        return InUnits(self, factors)
+        return _InUnits(self, factors)
 
     def __getitem__(self, rows: Any) -> Any:
         """Return a row, or rows of a slice, an array of indices or a mask.
@@ -222,7 +222,7 @@ class Scaled(_Changed):
         return times_power_of_two(block, -self._exponent) if self._exponent else block
 
 
-class InUnits(_Changed):
+class _InUnits(_Changed):
     """Points of another source, whose features are multiplied by factors."""
 
     def __init__(self, source: Source, factors: Array) -> None:

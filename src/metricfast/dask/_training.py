@@ -30,7 +30,7 @@ _TASKS = 3
 # bounds of the number of parts: use all threads of a small cluster, and limit the gradients to sum.
 _ANCHORS, _FEWEST, _MOST = 2500, 8, 256
 # Value, gradients, and the fitted attributes of the loss, such as counts.
-PartResult = tuple[float, list[Array], dict[str, Any]]
+_PartResult = tuple[float, list[Array], dict[str, Any]]
 
 
 class ByParts:
@@ -63,7 +63,7 @@ class ByParts:
         n_tasks = math.ceil(n_parts / of_task)  # tasks differ by at most one part
         cuts = [n_parts * i // n_tasks for i in range(n_tasks + 1)]
         runs = [parts[start:stop] for start, stop in pairwise(cuts)]
-        of_tasks: list[list[PartResult]] = self._workers.run(
+        of_tasks: list[list[_PartResult]] = self._workers.run(
             _evaluate, runs, self._sent(loss), arrays=arrays, batch=batch
         )
         values, gradients, counts = zip(*(part for task in of_tasks for part in task), strict=True)
@@ -101,7 +101,7 @@ def _weighed_by(compared: EmbeddedLoss) -> str:
 def _evaluate(
     parts: list[tuple[int, int]], loss: EmbeddedLoss, arrays: list[Array], batch: Batch | None,
     threads: int,
-) -> list[PartResult]:  # fmt: skip
+) -> list[_PartResult]:  # fmt: skip
     """Evaluate the loss of several parts of the anchors; runs as a task."""
     own, found = loss.for_thread(threads_here(threads)), []
     try:

@@ -83,12 +83,6 @@ def check_loss_matrix(matrix: ArrayLike, n_classes: int | None = None) -> Floats
     return found
 
 
-def check_method(ties: str, method: str, name: str = "method") -> None:
-    """Check the parameters of the search for sets and of their votes."""
-    check_choice("ties", ties, get_args(Ties))
-    check_choice(name, method, ("exact", "greedy"))
-
-
 def _search(
     queries: ArrayLike,
     database: ArrayLike | Database | None,
@@ -105,7 +99,8 @@ def _search(
 ) -> Callable[[bool, bool], tuple[Inference, Inference]]:
     """Check the arguments of the public functions, and return the search."""
     check_choice("metric", metric, ("sqeuclidean", "precomputed"))
-    check_method(ties, method)
+    check_choice("ties", ties, get_args(Ties))
+    check_choice("method", method, ("exact", "greedy"))
     if metric == "precomputed" and database is not None:
         raise ValueError("database must be None where the distances are precomputed.")
     held = database._held.whole if isinstance(database, Database) else None

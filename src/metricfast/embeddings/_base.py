@@ -36,7 +36,7 @@ class Cache:
     lengths: Floats | None
 
 
-def as_embeddable(X: Any, dtype: Any = None, width: int | None = None) -> Any:
+def _as_embeddable(X: Any, dtype: Any = None, width: int | None = None) -> Any:
     """Return points in the form for `forward`: a C-ordered array or a csr_array of finite values.
 
     The default dtype is float32 for float32 points, else float64. `width` is the required number of
@@ -80,7 +80,7 @@ def check_start(X: Any, y: Any) -> tuple[Any, Integers | None]:
     if on_disk(X):
         _check_not_empty(X)
     else:
-        X = as_embeddable(X)
+        X = _as_embeddable(X)
     return X, None if y is None else as_codes(y, "y", X.shape[0])[1]
 
 
@@ -217,7 +217,7 @@ def checked_forward(
     check_side(side)
     embedding._check_parameters(parameters)
     dtype = parameters[0].dtype if parameters else None
-    X = as_embeddable(X, dtype, embedding._width(parameters, side))
+    X = _as_embeddable(X, dtype, embedding._width(parameters, side))
     with np.errstate(over="ignore", invalid="ignore"):
         found = embedding._forward(parameters, X, side=side, n_jobs=n_jobs)
     if not get_kernels().all_finite(found[0]):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from metricfast._core.types import Array, Floats, Integers
 
-Hits = NDArray[np.bool_]
+_Hits = NDArray[np.bool_]
 
 
 class ClassRanks(NamedTuple):
@@ -45,7 +45,7 @@ class ClassMetric:
     `summary`, `example`: for documentation: the definition, and the value for four points.
     """
 
-    value: Callable[[Hits, Integers, int], Array]
+    value: Callable[[_Hits, Integers, int], Array]
     chance: Callable[[int, int, int], float]
     depth: str
     binary: bool = False
@@ -61,7 +61,7 @@ def _at(cumulated: Array, relevant: Integers) -> Array:
     return np.asarray(np.take_along_axis(cumulated, relevant[:, None] - 1, axis=1)[:, 0])
 
 
-def sum_of_precisions(hits: Hits) -> Array:
+def sum_of_precisions(hits: _Hits) -> Array:
     """Return, for each rank, the sum of the precisions at all hits up to it."""
     places = np.arange(1, hits.shape[1] + 1)
     return np.asarray(np.cumsum(np.cumsum(hits, axis=1) / places * hits, axis=1))

@@ -53,7 +53,7 @@ class LabelDistances:
 
 
 @dataclass(frozen=True)
-class ContinuousMetric:
+class _ContinuousMetric:
     """Description of a metric at k: text, functions, its ranks ("k" or "all"), and bounds."""
 
     summary: str
@@ -101,7 +101,7 @@ def _spearman(given: LabelDistances, k: int) -> Array:
 
 
 CONTINUOUS_METRICS = {
-    "ndcg_at_k": ContinuousMetric(
+    "ndcg_at_k": _ContinuousMetric(
         "Normalised discounted cumulative gain, with gain ``1 / (1 + label distance)``.",
         "1.0",
         lambda given, k: _gain(given.found, k) / _gain(given.nearest, k),
@@ -110,7 +110,7 @@ CONTINUOUS_METRICS = {
         "k",
         (0.0, 1.0),
     ),
-    "mean_label_distance_at_k": ContinuousMetric(
+    "mean_label_distance_at_k": _ContinuousMetric(
         "The mean label distance of the first k references; less is better.",
         "1.25",
         lambda given, k: given.found[:, :k].mean(axis=1),
@@ -119,7 +119,7 @@ CONTINUOUS_METRICS = {
         "k",
         (0.0, np.inf),
     ),
-    "spearman": ContinuousMetric(
+    "spearman": _ContinuousMetric(
         "The rank correlation of distances and label distances over all references.",
         "0.93...",
         _spearman,

@@ -172,7 +172,7 @@ def verification_report(
     """
     known = as_numbers(distances, "distances")
     y = check_both_kinds(y_true, len(known), "y_true")
-    rates = check_rates(far, "far")
+    rates = _check_rates(far, "far")
     accepted, kept, thresholds = roc_curve(y, -known, pos_label=1, drop_intermediate=False)
     n_dissimilar = np.count_nonzero(y != 1)
     report = VerificationReport(roc_auc=float(roc_auc_score(y, -known)))
@@ -187,7 +187,7 @@ def verification_report(
     return report
 
 
-def check_rates(rates: float | Sequence[float], name: str) -> list[float]:
+def _check_rates(rates: float | Sequence[float], name: str) -> list[float]:
     """Return the rates, of which each must be greater than 0 and at most 1."""
     found: list[Any] = list(rates) if np.iterable(rates) and not isinstance(rates, str) else [rates]
     for rate in found:
@@ -310,7 +310,7 @@ def identification_report(
     sizes = len(points), len(references)
     names = "labels", "database_labels"
     _, codes, known_codes = as_common_codes(labels, database_labels, names, sizes)
-    rates = check_rates(fpir, "fpir")
+    rates = _check_rates(fpir, "fpir")
     is_known = np.isin(codes, known_codes)
     if is_known.all() or not is_known.any():
         raise ValueError(

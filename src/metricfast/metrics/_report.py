@@ -33,7 +33,7 @@ from metricfast.metrics._shots import SHOT_METRICS, single_shots
 
 _COUNTED = 16
 # A metric, its k, and output arrays for values, chance levels and oracle values.
-Asked = list[tuple[Any, int, Array, Array, Array]]
+_Asked = list[tuple[Any, int, Array, Array, Array]]
 
 
 def retrieval_report(
@@ -227,7 +227,7 @@ def metric_values(
     _check_candidates(wanted, search)
     found = {key: np.full((3, len(points)), np.nan) for key in wanted}
 
-    def asked(metrics: dict[str, Any]) -> Asked:
+    def asked(metrics: dict[str, Any]) -> _Asked:
         return [
             (metrics[name], each, *found[key])
             for key, (name, each) in wanted.items()
@@ -312,7 +312,7 @@ def _score(name: str, results: Array, confidence: float) -> Score:
 
 
 def _judge_classes(
-    search: Search, asked: Asked, labels: Any, database_labels: Any, baselines: bool
+    search: Search, asked: _Asked, labels: Any, database_labels: Any, baselines: bool
 ) -> None:
     m = len(search.database)
     relevant, is_hit, classes = _relevance(search, labels, database_labels)
@@ -342,7 +342,7 @@ def _judge_classes(
             oracle[rows] = metric.oracle(relevant[rows], k)
 
 
-def _judge_shots(search: Search, asked: Asked, labels: Any, database_labels: Any) -> None:
+def _judge_shots(search: Search, asked: _Asked, labels: Any, database_labels: Any) -> None:
     names, sizes = ("labels", "database_labels"), (len(search.queries), len(search.database))
     _, codes, references = as_common_codes(labels, database_labels, names, sizes)
     most, n_classes = max(k for _, k, *_ in asked), int(max(codes.max(), references.max())) + 1
@@ -423,7 +423,7 @@ def _relevance(
 
 def _judge_continuous(
     search: Search,
-    asked: Asked,
+    asked: _Asked,
     labels: Any,
     database_labels: Any,
     label_distance: Any,

@@ -10,7 +10,7 @@ from metricfast._core.types import Array, Floats, Integers
 
 
 @dataclass(frozen=True)
-class ShotMetric:
+class _ShotMetric:
     """Description of a metric with one random reference per class."""
 
     summary: str
@@ -21,7 +21,7 @@ class ShotMetric:
 
 
 SHOT_METRICS = {
-    "cmc_at_k": ShotMetric(
+    "cmc_at_k": _ShotMetric(
         "The chance that the query's class is among the first k, of one reference of each class.",
         "0.75",
     )

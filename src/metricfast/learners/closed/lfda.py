@@ -43,7 +43,7 @@ def _check_embedding_type(name: str, value: object) -> None:
         raise ValueError(f"Invalid {name}: {value!r}")
 
 
-EmbeddingType = Annotated[str, _check_embedding_type]
+_EmbeddingType = Annotated[str, _check_embedding_type]
 # Variance within classes, relative to the total, below which it is a rounding error; and the
 # standard deviation, relative to the total, that such features are assigned.
 _COLLAPSED = 1e-11
@@ -155,7 +155,7 @@ class LFDA(ClosedFormLearner):
 
     n_components: int | None = None
     k: PositiveInt | None = None
-    embedding_type: EmbeddingType = "weighted"
+    embedding_type: _EmbeddingType = "weighted"
     preprocessor: Any = None
     _: KW_ONLY
     shrinkage: Share | None = None

@@ -281,7 +281,7 @@ class RCA_Supervised(ClosedFormLearner):  # noqa: N801
             X, y, weights = take(X, seen), y[seen], weights[seen]
         _, codes = check_partial_target(y)
         rng = check_random_state(self.random_state)
-        chunks = draw_chunks(codes, int(self.n_chunks), int(self.chunk_size), rng)
+        chunks = _draw_chunks(codes, int(self.n_chunks), int(self.chunk_size), rng)
         if self._sums:  # chunk numbers must be unique over calls
             chunks[chunks >= 0] += 1 + int(self._sums[0].groups[-1])
         return Statistics((_chunk_sums(X, chunks, weights),))
@@ -322,7 +322,7 @@ class RCA_Supervised(ClosedFormLearner):  # noqa: N801
         return self._span.of_variances(self._span.variances(within))
 
 
-def draw_chunks(codes: Integers, n_chunks: int, chunk_size: int, rng: RandomState) -> Integers:
+def _draw_chunks(codes: Integers, n_chunks: int, chunk_size: int, rng: RandomState) -> Integers:
     """Draw chunks of points of one class. Return the chunk number of each point, -1 for none."""
     counts = np.bincount(codes[codes >= 0])
     most = int((counts // chunk_size).sum())

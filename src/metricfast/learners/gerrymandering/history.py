@@ -88,7 +88,7 @@ def vote_problem(
     """Return the training problem of a vote loss with an embedding and a penalty."""
     return Problem(
         samples, loss, C=C, tol=tol, n_jobs=n_jobs, n_voters=int(loss.n_neighbors),
-        database="batch" if is_beyond(samples.X) else "all", batches=vote_batches,
+        database="batch" if is_beyond(samples.X) else "all", batches=_vote_batches,
         metrics=VoteMetrics, patience=_PATIENCE, traits=_TRAITS, **parts,
     )  # fmt: skip
 
@@ -98,7 +98,7 @@ def usual_batch(n_points: int) -> int:
     return min(1000, max(32, n_points // 20))
 
 
-def vote_batches(
+def _vote_batches(
     objective: Objective, rng: np.random.RandomState, batch_size: int | None
 ) -> Callable[[], Iterable[Batch]]:
     """Return a function that draws the batches of an epoch, each with database points."""

@@ -65,14 +65,14 @@ def _check_gamma(name: str, value: object) -> None:
         check_range(name, value, positive=True)
 
 
-Gamma = Annotated[float, _check_gamma]
+_Gamma = Annotated[float, _check_gamma]
 
 
 @dataclass(eq=False, repr=False)
 class _ITML(CallbackMixin, MahalanobisMixin):
     """Parameters and solver of ITML and ITML_Supervised."""
 
-    gamma: Gamma = 1.0
+    gamma: _Gamma = 1.0
     max_iter: PositiveInt = 1000
     tol: NonNegativeFloat = 1e-3
     prior: str | Array = "identity"

@@ -69,7 +69,7 @@ def _check_diagonal(name: str, value: object) -> None:
 Diagonal = Annotated[bool, _check_diagonal]
 
 
-class PairDistances:
+class _PairDistances:
     r"""Find the metric A that maximises the sum of distances g, given the sum of squared distances.
 
     The sum g is over dissimilar pairs, and scales with the square root of A. Let S be the scatter
@@ -80,7 +80,7 @@ class PairDistances:
     `pairs`: both similar and dissimilar ones.
     `A`: ndarray of shape (n_features, n_features); the initial matrix, not zero.
     `diagonal`: whether only diagonal matrices count.
-    `beyond`: for pairs of coordinates in units of :func:`scale_of_features`, the trace of A in the
+    `beyond`: for pairs of coordinates in units of :func:`_scale_of_features`, the trace of A in the
         directions outside, and the number of features.
     `start` is the initial factor; `initial_size` is <A, S> for the given A.
     """
@@ -126,7 +126,7 @@ class PairDistances:
         return np.asarray(self._coordinates.map(F * np.sqrt(size / np.sum(F * F))))
 
 
-def scale_of_features(pairs: TupleSet) -> Floats:
+def _scale_of_features(pairs: TupleSet) -> Floats:
     """Return the sums of squared differences of all pairs, for each feature."""
     similar, dissimilar = _pairs_by_kind(pairs, diagonal=True)
     share = len(similar) / len(dissimilar)
@@ -276,13 +276,13 @@ class _MMC(CallbackMixin, MahalanobisMixin):
                 )
         self.converged_, span, scale = False, GIVEN, np.empty(0)
         if not self.diagonal:
-            scale = scale_of_features(tuples)
+            scale = _scale_of_features(tuples)
             span = span_of(tuples.used_points(), units=inverse_root(scale))
         if isinstance(span, Span):
             problem = self._problem_in_span(tuples, span, scale, rng)
         else:
             A = start_metric(tuples, self.init, rng, name="init")
-            problem = PairDistances(tuples, A, diagonal=bool(self.diagonal))
+            problem = _PairDistances(tuples, A, diagonal=bool(self.diagonal))
         size = self.diagonal_c / 2 if self.diagonal else problem.initial_size / 100
 
         def finish(F: Floats) -> None:
@@ -301,7 +301,7 @@ class _MMC(CallbackMixin, MahalanobisMixin):
 
     def _problem_in_span(
         self, tuples: TupleSet, span: Span, scale: Floats, rng: RandomState
-    ) -> PairDistances:
+    ) -> _PairDistances:
         """Return the problem in the span of the points, with scaled features.
 
         The best matrix is zero outside of the span.
@@ -312,7 +312,7 @@ class _MMC(CallbackMixin, MahalanobisMixin):
             given = start_metric(tuples, self.init, rng, name="init")
             A, trace = span.within(given, np.sqrt(scale)), float(np.diag(given) @ scale)
         beyond = trace - float(np.trace(A)), len(scale)
-        return PairDistances(span.tuples(tuples), A, diagonal=False, beyond=beyond)
+        return _PairDistances(span.tuples(tuples), A, diagonal=False, beyond=beyond)
 
 
 @dataclass(eq=False, repr=False)
