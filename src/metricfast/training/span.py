@@ -443,11 +443,7 @@ def inverse_root(variances: Floats) -> Floats:
 
 @contextmanager
 def in_span(
-    learner: Any,
-    *points: Any,
-    beyond: bool = True,
-    tol: float = TOL,
-    when: bool = True,
+    learner: Any, *points: Any, beyond: bool = True, tol: float = TOL, when: bool = True
 ) -> Iterator[GivenAxes]:
     """Make a learner work in the span of the points, if there are more features than points.
 

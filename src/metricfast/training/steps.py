@@ -15,13 +15,7 @@ from metricfast._core.dispatch import get_kernels
 from metricfast._core.warn import warn_user
 from metricfast.training.history import DivergedError, History, Vector
 
-__all__ = [
-    "RISE",
-    "Rule",
-    "Steps",
-    "minimize_minibatch",
-    "run_epoch",
-]
+__all__ = ["RISE", "Rule", "Steps", "minimize_minibatch", "run_epoch"]
 
 # Growth of the loss by this factor exceeds the noise of mini-batches: training diverges.
 RISE = 10

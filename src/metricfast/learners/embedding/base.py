@@ -15,7 +15,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from metricfast._core.arguments import check_unused
 from metricfast._core.parameters import PositiveInt, check_parameters
-from metricfast._core.scatter import MANY_FEATURES
 from metricfast._core.types import Array, RandomState
 from metricfast._core.warn import warn_user
 from metricfast._labels.binding import agreed, bind_labels, is_precomputed
