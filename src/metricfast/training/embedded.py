@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -27,14 +28,20 @@ def map_points(X: Any, L: AnyMap, n_jobs: int | None = None) -> Array:
     return np.ascontiguousarray(Z - Z.mean(axis=0, dtype=np.float64).astype(Z.dtype))
 
 
+def _first(parameters: list[Array]) -> Array:
+    return parameters[0]
+
+
 class PlainLinear:
-    """A linear map in float64, for points of either dtype: an embedding without checks."""
+    """A linear map in float64, for points of either dtype: an embedding without checks.
+
+    `map_of`: returns the map L for given parameters; by default the only one.
+    """
 
     asymmetric = False
 
-    def map_of(self, parameters: list[Array]) -> Array:
-        """Return the map L for given parameters."""
-        return parameters[0]
+    def __init__(self, map_of: Callable[[list[Array]], Array] = _first) -> None:
+        self.map_of = map_of
 
     def decays(self, default: float) -> list[float]:
         """Return the weight decay of the map."""

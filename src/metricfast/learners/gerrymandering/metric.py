@@ -107,7 +107,7 @@ class GerrymanderingLearner(VoteParameters, LinearLearner):
         samples = samples.in_span
         if self.parameterization == "M":
             over_matrix = {
-                "embedding": _MapOfMatrix(), "evaluate": _loss_of_matrix,
+                "embedding": PlainLinear(_root), "evaluate": _loss_of_matrix,
                 "preconditioner": PSDProjection([(d, d)]),
             }  # fmt: skip
         penalize = _penalty_of_matrix if over_matrix else penalty
@@ -293,17 +293,9 @@ def _factor(samples: Samples, loss: Gerrymander, n_jobs: int | None, L: Array) -
     return unit_scale(Z, Z, own, min(int(loss.n_neighbors), len(Z) - 1), largest_cost(loss))
 
 
-class _MapOfMatrix(PlainLinear):
-    """An embedding by a map L of M = L^T L, where M is the only parameter."""
-
-    def map_of(self, parameters: list[Array]) -> Array:
-        """Return the map L for given parameters."""
-        return _root(parameters[0])
-
-
-def _root(M: Array) -> Array:
-    """Return a map L with M = L^T L."""
-    values, vectors = np.linalg.eigh(M)
+def _root(parameters: list[Array]) -> Array:
+    """Return a map L of M = L^T L, where M is the only parameter."""
+    values, vectors = np.linalg.eigh(parameters[0])
     return np.asarray(np.sqrt(np.maximum(values, 0))[:, None] * vectors.T)
 
 
@@ -329,7 +321,7 @@ def _loss_of_matrix(
     X = loss.X if rows is None else loss.X[rows]
     exclude = np.arange(X.shape[0])[anchors]
     labelled = exclude if rows is None else rows[anchors]
-    Z = map_points(X, _root(M), loss.n_jobs)
+    Z = map_points(X, _root([M]), loss.n_jobs)
     call = bound.call(Z[anchors], Z, labelled, rows, exclude)
     value, weights = bound.loss.of_distances(call)
     gradient = metric_gradient(X[anchors], weights, X, M=M, n_jobs=loss.n_jobs)
