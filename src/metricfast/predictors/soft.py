@@ -245,7 +245,7 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
             return total
 
         samples, values = Samples(E, weight=weight), votes.astype(E.dtype)
-        return Task(samples, votes, values, losses, costs, codes, _CONFIRMING)
+        return Task(samples, votes, values, losses, costs, codes, "log_loss", _CONFIRMING)
 
     def _of_outputs(self, means: Floats) -> list[Floats]:
         """Split the votes into the probabilities of the classes of each output."""
@@ -415,8 +415,9 @@ class NCARegressor(RegressorMixin, SoftNeighbors):  # type: ignore[misc]
             errors: Floats = ((means - standard[held_out]) ** 2).sum(axis=1)
             return errors
 
-        values, no_classes = standard.astype(E.dtype), np.zeros((len(E), 1), np.int64)
-        return Task(Samples(E, weight=weight), unit, values, losses, costs, no_classes)
+        samples, values = Samples(E, weight=weight), standard.astype(E.dtype)
+        no_classes = np.zeros((len(E), 1), np.int64)
+        return Task(samples, unit, values, losses, costs, no_classes, "squared_error")
 
     def predict(self, X: Any) -> Floats:
         """Return the mean of the values of `fit`, weighed by the softmax of distances.

@@ -141,9 +141,8 @@ class SoftNeighbors(
         self._table, self._scores = table, scores = Table(self, X, weight), None
         E = table.encoded(self, X)
         choices = self._choices(len(E), E.shape[1] - table.n_indicators, table.n_indicators)
-        task, measure = self._task(E, self._rows, weight), ""
-        if judge is not None:
-            measure, task = self._measured(judge, task)
+        task = self._task(E, self._rows, weight)
+        task = task if judge is None else self._measured(judge, task)
         splits = self._splits(E, task.labels[:, 0], judge)
         several, n_maps, embedding = len(choices) > 1, len(splits), next(iter(choices.values()))
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=n_maps)
@@ -151,41 +150,38 @@ class SoftNeighbors(
             of_one = plan(self, embedding, len(splits[0][0]))[0].n_iter
             known = judge is None or not several
             self._fit_task.begin("epoch", n_maps * of_one if known else None)
+        labels = [f"{type(self).__name__} {place + 1}/{n_maps}" for place in range(n_maps)]
         trained: list[Training] = []
-        for place, (split, seed) in enumerate(zip(splits, seeds, strict=True)):
-            label = f"{type(self).__name__} {place + 1}/{n_maps}"
-            if judge is not None and not place:
-                tasks, share = {"": task}, 1 / n_maps
-                if several:
-                    # Half of the time is for what follows the race, if anything does.
-                    more = n_maps > 1 or len(split[0]) > LARGE or "perceptron" in choices
-                    share, scores = 1 / 2 if more else 1, table.scores(self, X, weight)
-                    by_scores = Samples(table.encoded(self, X, scores), weight=weight)
-                    tasks[", normal scores"] = replace(task, samples=by_scores)
-                begin = partial(Training, self, seed=seed, deadline=_deadline(end, share))
-                final, is_final, self.judgement_ = race(
-                    judge, measure, tasks, begin, choices, split, seed, label
-                )
-                self._scores = None if final.task is task else scores
-                task, embedding = final.task, final.embedding
-                if is_final:
-                    trained.append(final)
-                    continue
-            how = {"seed": seed, "deadline": _deadline(end, 1 / (n_maps - place))}
-            trained.append(Training(self, task, embedding, split, **how).run(label))
+        if judge is not None:
+            tasks, share = {"": task}, 1 / n_maps
+            if several:
+                # Half of the time is for what follows the race, if anything does.
+                more = n_maps > 1 or len(splits[0][0]) > LARGE or "perceptron" in choices
+                share, scores = 1 / 2 if more else 1, table.scores(self, X, weight)
+                by_scores = Samples(table.encoded(self, X, scores), weight=weight)
+                tasks[", normal scores"] = replace(task, samples=by_scores)
+            begin = partial(Training, self, deadline=_deadline(end, share))
+            final, is_final, self.judgement_ = race(
+                judge, tasks, choices, splits[0], seeds[0], begin, labels[0]
+            )
+            self._scores = None if final.task is task else scores
+            task, embedding = final.task, final.embedding
+            trained += [final] * is_final
+        for place in range(len(trained), n_maps):
+            how = {"seed": seeds[place], "deadline": _deadline(end, 1 / (n_maps - place))}
+            trained.append(Training(self, task, embedding, splits[place], **how).run(labels[place]))
         self._keep(trained, task, weight)
 
-    def _measured(self, judge: Judge, task: Task) -> tuple[str, Task]:
-        """Return the name of the judge's measure, and the task with it."""
-        own = "log_loss" if is_classifier(self) else "squared_error"
-        if judge.measure in ("auto", own):
-            return own, task
+    def _measured(self, judge: Judge, task: Task) -> Task:
+        """Return the task with the measure of the judge."""
+        if judge.measure in ("auto", task.measure):
+            return task
         name, measure = judge.costs_by("classes" if is_classifier(self) else "numbers")
         if task.labels.shape[1] > 1:
             raise ValueError(
                 f"measure of the judge must be 'auto' if y has several outputs; got {name!r}."
             )
-        return name, replace(task, measure=measure)
+        return replace(task, measure=name, measured=measure)
 
     def _splits(self, E: Array, codes: Integers, judge: Judge | None) -> list[tuple[Integers, Any]]:
         """Return the rows that train each map, and those that are held out."""

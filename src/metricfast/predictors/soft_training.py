@@ -63,9 +63,11 @@ class Task:
     costs : callable
         Of such means for some queries, and the rows of these: how bad each is.
     labels : ndarray of shape (n_samples, n_outputs)
+    measure : str
+        The name of the costs.
     n_confirming : int
         Held-out points that it takes to choose the sharpness of votes.
-    measure : callable, optional
+    measured : callable, optional
         The measure of the judge, in place of these costs.
     """
 
@@ -75,8 +77,9 @@ class Task:
     losses: list[tuple[BaseLoss, Array]]
     costs: Callable[[Floats, Integers], Floats]
     labels: Array
+    measure: str
     n_confirming: int = 1
-    measure: Measure | None = None
+    measured: Measure | None = None
 
 
 def plan(
@@ -219,11 +222,11 @@ class Training:
     def costs_at(self, x: Array) -> Array:
         """Return the cost of each held-out point, for a vector of the solver."""
         (Z, database), task = self._objective.embed(self._queries, x), self.task
-        if task.measure is None:
+        if task.measured is None:
             return self._costs_of_votes(Z, database)
         y, among = (task.labels[rows, 0] for rows in (self.held_out, self._train))
         weight, n_jobs = self._samples.weight, self._model.n_jobs
-        return task.measure(Z, y, database, among, weight, n_jobs=n_jobs)
+        return task.measured(Z, y, database, among, weight, n_jobs=n_jobs)
 
     def _costs_of_votes(self, Z: Array, database: Array) -> Floats:
         assert self.held_out is not None
@@ -262,8 +265,8 @@ def sharpness(trained: list[Training]) -> float:
 
 
 def race(
-    judge: Judge, measure: str, tasks: dict[str, Task], begin: Callable[..., Training],
-    choices: dict[str, Embedding], split: tuple[Integers, Integers], seed: int, label: str,
+    judge: Judge, tasks: dict[str, Task], choices: dict[str, Embedding],
+    split: tuple[Integers, Integers], seed: int, begin: Callable[..., Training], label: str,
 ) -> tuple[Training, bool, Judgement | None]:  # fmt: skip
     """Choose an embedding and its inputs by successive halving, then try the perceptron.
 
@@ -282,7 +285,7 @@ def race(
         rows = np.random.RandomState(seed).permutation(rows)[:LARGE]
     whole, some, task = len(rows) == len(split[0]), (rows, held_out), next(iter(tasks.values()))
     racers = {
-        name + inputs: begin(of, embedding, some)
+        name + inputs: begin(of, embedding, some, seed=seed)
         for inputs, of in tasks.items()
         for name, embedding in choices.items()
         if not isinstance(embedding, MLP)
@@ -299,7 +302,8 @@ def race(
             racers[name].run(f"{label} {name}", None if whole else _LAST_ROUND)
     if "perceptron" in choices:
         most = _LAST_ROUND if several else None
-        racers["perceptron"] = begin(task, choices["perceptron"], some, most).run(label)
+        perceptron = begin(task, choices["perceptron"], some, most, seed=seed)
+        racers["perceptron"] = perceptron.run(label)
     racers = {name: each for name, each in racers.items() if each.costs} or racers
     found = list(racers.values())
     if not found[0].costs:
@@ -307,7 +311,7 @@ def race(
     is_last = np.array([isinstance(each.embedding, MLP) for each in found])
     costs = np.array([each.costs_at(each.history.best_x) for each in found])
     judgement = judge_costs(
-        judge, list(racers), costs, found[0].weight, measure, "points", equal=_CLEARLY,
+        judge, list(racers), costs, found[0].weight, task.measure, "points", equal=_CLEARLY,
         order=is_last,
     )  # fmt: skip
     winner = found[judgement.chosen]
