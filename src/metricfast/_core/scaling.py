@@ -103,12 +103,14 @@ def _overflows(X: Array, axis: int | None) -> bool:
     return math.frexp(half_width)[1] > int(np.finfo(X.dtype).maxexp) - _HEADROOM
 
 
-def undo_scale(L: Array, exponent: int, dtype: np.dtype[Any]) -> Array:
-    """Turn a map of rescaled points into a map of the given points, in a dtype.
+def undo_scale(L: Any, exponent: int, dtype: np.dtype[Any]) -> Any:
+    """Turn a map of rescaled points, an array or a `WideMap`, into a map of the given points.
 
     `exponent`: the exponent of :func:`center_and_rescale`.
     Raises ValueError if the result overflows that dtype.
     """
+    if not isinstance(L, np.ndarray):
+        return L.undo_scale(exponent, dtype)
     with np.errstate(over="ignore", under="ignore"):
         L = times_power_of_two(L.astype(np.float64), -exponent).astype(dtype)
     if not np.isfinite(L).all():

@@ -201,8 +201,6 @@ class Samples:
 
     def undo_scale(self, L: Any) -> Any:
         """Convert a map of `X`, an array or a `WideMap`, to a map of the given points."""
-        if isinstance(L, WideMap):
-            return L.undo_scale(self.exponent, self.X.dtype)
         return undo_scale(L, self.exponent, self.X.dtype)
 
     def in_span_and_beyond(self) -> Samples:

@@ -26,12 +26,7 @@ from scipy.linalg import block_diag, cholesky, eigh, qr, solve_triangular
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from metricfast._core.initialize import check_n_components, components_from_metric
-from metricfast._core.scaling import (
-    center_and_rescale,
-    mean_of_points,
-    times_power_of_two,
-    undo_scale,
-)
+from metricfast._core.scaling import center_and_rescale, mean_of_points, times_power_of_two
 from metricfast._core.scatter import svd, with_signs
 from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.tuples import TupleSet
@@ -249,12 +244,6 @@ class GivenAxes:
         if isinstance(L, WideMap):
             return L.times_power_of_two(exponent)
         return times_power_of_two(L.astype(np.float64), exponent)
-
-    def given_scale(self, L: Any, exponent: int, dtype: np.dtype[Any]) -> Any:
-        """Convert a map of scaled points to a map of the given points, in a dtype."""
-        if isinstance(L, WideMap):
-            return L.undo_scale(exponent, dtype)
-        return undo_scale(L, exponent, dtype)
 
     def plus_diagonal(self, L: Any, share: float, weights: Floats, n_components: int | None) -> Any:
         """Return the map of the metric ``share * L.T @ L + diag(weights)``.

@@ -335,7 +335,7 @@ def given_distance(
     else:
         axes = with_signs(eigh(total)[1].T[::-1][: learner.n_components])
         L = span.outer(factor * axes, square=False)
-    return span.given_scale(L, exponent, dtype)
+    return undo_scale(L, exponent, dtype)
 
 
 def padded_components(

@@ -10,6 +10,7 @@ import numpy as np
 
 from metricfast._core.initialize import check_n_components
 from metricfast._core.parameters import NumberOfJobs, PositiveInt, Share
+from metricfast._core.scaling import undo_scale
 from metricfast._core.scatter_statistics import ScatterStatistics
 from metricfast._core.targets import class_codes
 from metricfast._core.types import Array, Floats
@@ -157,4 +158,4 @@ class ANMM(ClosedFormLearner):
         L, span = self._span.outer(rows, square=False), self._span
         weights = np.full(L.shape[1], fraction)
         moved = span.plus_diagonal(L, 1 - fraction, weights, self.n_components)
-        return span.given_scale(moved, 0, points.dtype)
+        return undo_scale(moved, 0, points.dtype)

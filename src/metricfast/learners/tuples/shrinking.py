@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from metricfast._core.scaling import center_and_rescale
+from metricfast._core.scaling import center_and_rescale, undo_scale
 from metricfast._core.scatter import repetitions
 from metricfast._core.targets import check_partial_target, check_sample_weight
 from metricfast._core.tuples import TupleSet
@@ -225,7 +225,7 @@ class _Moves:
             moved = self._span.outer(axes * np.sqrt(weights[0]), square=False)
         else:
             moved = self._span.plus_diagonal(self._L, 1 - share, weights, self._n_components)
-        return self._span.given_scale(moved, self._exponent, self._given.dtype)
+        return undo_scale(moved, self._exponent, self._given.dtype)
 
 
 def _simpler_metrics(L: Floats, variances: Floats, covariance: Floats) -> dict[str, Floats]:
