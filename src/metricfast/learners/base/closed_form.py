@@ -347,4 +347,5 @@ def padded_components(
     """
     components = np.zeros((n_components, rows.shape[1]))
     components[: len(rows)] = rows[:n_components]
-    return undo_scale(components, exponent, dtype)
+    found: Array = undo_scale(components, exponent, dtype)
+    return found
