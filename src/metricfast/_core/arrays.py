@@ -173,8 +173,8 @@ def as_threads(n_jobs: int | None) -> int:
 
 @contextmanager
 def threads_of(n_jobs: int | None) -> Iterator[None]:
-    """Use `n_jobs` threads in this block, where no number is given."""
-    before = _USUAL.set(n_jobs)
+    """Use `n_jobs` threads in this block, where no number is given; None changes nothing."""
+    before = _USUAL.set(_USUAL.get() if n_jobs is None else n_jobs)
     try:
         yield
     finally:
