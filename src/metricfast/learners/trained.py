@@ -16,7 +16,7 @@ from metricfast._core.targets import check_marks
 from metricfast._core.types import RandomState
 from metricfast.learners.base.inputs import forget
 from metricfast.selection._judge import Judge, as_judge
-from metricfast.training.callbacks import CallbackMixin, OpenCheckpoint, reports_to_sklearn
+from metricfast.training.callbacks import CallbackMixin, open_checkpoint, reports_to_sklearn
 from metricfast.training.chunks import why_in_memory
 from metricfast.training.fingerprint import params_of
 from metricfast.training.history import History, Vector
@@ -223,12 +223,12 @@ class TrainedLearner(CallbackMixin):
             if samples.in_chunks and kept is None and isinstance(self.judge, Judge):
                 raise ValueError("judge needs points in memory: set judge=None.")
             samples = replace(samples, marks=marks)
-            checkpoint = OpenCheckpoint(
+            rng, checkpoint = open_checkpoint(
                 plan.callbacks, self.random_state,
                 lambda: (*samples.identity, *plan.parts,
                          *params_of(self, plan.solver, self._traits.schedule)),
             )  # fmt: skip
-            rng, rule, n = self._generator(checkpoint.rng), plan.rule, samples.X.shape[0]
+            rng, rule, n = self._generator(rng), plan.rule, samples.X.shape[0]
             train_samples, train_rows, test_rows, selected = samples, None, None, Choice()
             if isinstance(rule, HeldOut):
                 train_rows, test_rows = hold_out(rule.fraction, samples.X, samples.class_codes, rng)

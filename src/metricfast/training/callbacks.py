@@ -9,12 +9,10 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-
 from metricfast._core.arguments import check_random_state
 from metricfast._core.types import RandomState
 from metricfast.training.checkpoint import CheckpointFile
-from metricfast.training.history import History, SolverState
+from metricfast.training.history import SolverState
 
 if TYPE_CHECKING:
 
@@ -35,6 +33,7 @@ __all__ = [
     "Checkpoint",
     "FitTask",
     "as_callbacks",
+    "open_checkpoint",
     "reports_to_sklearn",
 ]
 
@@ -75,52 +74,18 @@ class Checkpoint:
         return f"Checkpoint({os.fspath(self.path)!r})"
 
 
-class OpenCheckpoint:
-    """The file of a running training.
+def open_checkpoint(
+    callbacks: list[Any], random_state: Any, depends_on: Callable[[], tuple[Any, ...]]
+) -> tuple[RandomState, CheckpointFile | None]:
+    """Return the random generator of a training, and its file if a callback is a `Checkpoint`.
 
-    Parameters
-    ----------
-    callbacks : list
-        Callbacks of the learner; one may be a `Checkpoint`.
-    random_state : int, RandomState or None
-    depends_on : callable
-        Returns data, parts and parameters that the training depends on.
-
-    Attributes
-    ----------
-    rng : RandomState
-        Random number generator of the training.
+    `depends_on`: returns data, parts and parameters that the training depends on.
     """
-
-    def __init__(
-        self, callbacks: list[Any], random_state: Any, depends_on: Callable[[], Any]
-    ) -> None:
-        paths = [each.path for each in callbacks if isinstance(each, Checkpoint)]
-        self._file: CheckpointFile | None = None
-        self._found: dict[str, Any] = {}
-        self.rng: RandomState
-        if not paths:
-            self.rng = check_random_state(random_state)
-            return
-        self._file = CheckpointFile(paths[0], *depends_on())
-        found = self._file.read()
-        if found is None:
-            seed = random_state
-            if not isinstance(seed, (int, np.integer)):
-                seed = check_random_state(seed).randint(2**31 - 1)
-            found = {"seed": int(seed)}
-        self._found = found
-        self.rng = np.random.RandomState(found["seed"])
-
-    def restore(self, history: History, solver: Any) -> None:
-        """Continue from the file, if it exists."""
-        if self._file is not None and "arrays" in self._found:
-            self._file.restore(history, self._found, solver)
-
-    def write(self, history: History) -> None:
-        """Replace the file."""
-        if self._file is not None:
-            self._file.write(self._found["seed"], history)
+    paths = [each.path for each in callbacks if isinstance(each, Checkpoint)]
+    if not paths:
+        return check_random_state(random_state), None
+    file = CheckpointFile(paths[0], *depends_on())
+    return file.generator(random_state), file
 
 
 def as_callbacks(value: Any, *, warm_start: bool = False) -> list[Any]:

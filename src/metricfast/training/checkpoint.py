@@ -8,7 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
+from metricfast._core.arguments import check_random_state
 from metricfast._core.files import read_tensors, safetensors_module, write_tensors
+from metricfast._core.types import RandomState
 from metricfast.training.fingerprint import fingerprint
 from metricfast.training.history import History
 
@@ -27,7 +31,8 @@ class Resumable(Protocol):
 class CheckpointFile:
     """A file that holds the state of a training after its last complete epoch.
 
-    A file of a training with other data or parameters (`of`) is refused. Raises ImportError without
+    A file of a training with other data or parameters (`of`) is refused. `seed` is of the random
+    generator of the training. Raises ImportError without
     the package safetensors, and FileNotFoundError if the folder does not exist.
     """
 
@@ -46,7 +51,7 @@ class CheckpointFile:
                 f"checkpoint {path} cannot be written: there is no folder {folder}. Make it, or "
                 "name another file."
             )
-        self._fingerprint = fingerprint(*of)
+        self._fingerprint, self._found, self.seed = fingerprint(*of), dict[str, Any](), 0
 
     def read(self) -> dict[str, Any] | None:
         """Return the seed and the state of the training, None if there is no file.
@@ -79,18 +84,32 @@ class CheckpointFile:
                 f"({type(error).__name__}: {error}): delete this file, or name another."
             ) from error
 
-    def restore(self, history: History, found: dict[str, Any], solver: Any) -> None:
-        """Continue from the state of the file. Raise ValueError if it does not fit the solver."""
+    def generator(self, random_state: Any) -> RandomState:
+        """Return the random generator of the training in the file, or else of a new training."""
+        found = self.read()
+        if found is None:
+            seed = random_state
+            if not isinstance(seed, (int, np.integer)):
+                seed = check_random_state(seed).randint(2**31 - 1)
+            found = {"seed": int(seed)}
+        self._found, self.seed = found, found["seed"]
+        return np.random.RandomState(self.seed)
+
+    def restore(self, history: History, solver: Any) -> None:
+        """Continue from the file if there was one; raise ValueError if it does not fit."""
+        if "arrays" not in self._found:
+            return
+        arrays, numbers = self._found["arrays"], self._found["numbers"]
         with self.reading():
-            history.check(found["arrays"], found["numbers"], solver.n_moments)
-        n_done, most = len(found["arrays"]["curve"]), solver.n_iter
+            history.check(arrays, numbers, solver.n_moments)
+        n_done, most = len(arrays["curve"]), solver.n_iter
         name = "max_epochs" if solver.by_batches else "max_iter"
         if n_done > most:
             raise ValueError(
                 f"checkpoint {self._path} holds {n_done} epochs, more than {name}={most}: "
                 f"raise {name}, name another file, or delete this one."
             )
-        history.resume(found["arrays"], found["numbers"])
+        history.resume(arrays, numbers)
 
     def write(self, seed: int, history: Resumable) -> None:
         """Replace the file atomically."""

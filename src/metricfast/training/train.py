@@ -14,7 +14,8 @@ from metricfast._core.progress import Progress
 from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.warn import warn_user
 from metricfast._core.wide_map import to_array
-from metricfast.training.callbacks import Checkpoint, OpenCheckpoint
+from metricfast.training.callbacks import Checkpoint
+from metricfast.training.checkpoint import CheckpointFile
 from metricfast.training.history import DivergedError, History, SolverState, Vector
 from metricfast.training.objective import Objective
 from metricfast.training.problem import Traits
@@ -28,7 +29,7 @@ class _Observers:
 
     def __init__(
         self, learner: Any, objective: Objective, history: History, solver: Solver, left: int,
-        callbacks: Sequence[Any], checkpoint: OpenCheckpoint | None, part: str, deadline: float,
+        callbacks: Sequence[Any], checkpoint: CheckpointFile | None, part: str, deadline: float,
     ) -> None:  # fmt: skip
         self._learner, self._objective, self._history = learner, objective, history
         self._functions = [each for each in callbacks if not isinstance(each, Checkpoint)]
@@ -59,7 +60,7 @@ class _Observers:
             stops = self._task.iteration(set_fitted) or stops
         history.ended = self._n_iter if stops else 0
         if self._checkpoint is not None:
-            self._checkpoint.write(history)
+            self._checkpoint.write(self._checkpoint.seed, history)
         return stops
 
     def end(self) -> None:
@@ -77,7 +78,7 @@ def train(
     history: History,
     solver: Solver,
     callbacks: Sequence[Any] = (),
-    checkpoint: OpenCheckpoint | None = None,
+    checkpoint: CheckpointFile | None = None,
     *,
     epoch_from: Vector | None = None,
     part: str = "",
@@ -96,7 +97,7 @@ def train(
     history : History
     solver : solver
     callbacks : list, optional
-    checkpoint : OpenCheckpoint, optional
+    checkpoint : CheckpointFile, optional
     epoch_from : ndarray, optional
         Train for a single epoch, of a training that began at this vector.
     part : str, optional
