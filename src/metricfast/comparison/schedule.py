@@ -17,7 +17,7 @@ from metricfast.comparison.result import CONSTANT, EUCLIDEAN, SCALED, Comparison
 from metricfast.comparison.statistics import adjusted, expected_of_the_best, paired_p_value
 from metricfast.comparison.trial import Scoring, Trial, group_count, prepare, try_learner
 from metricfast.metrics._score import Score
-from metricfast.selection._folds import joined, judged, settled
+from metricfast.selection._folds import settled
 from metricfast.selection._race import Race
 
 __all__ = ["Folds", "Schedule", "TryFolds"]
@@ -241,14 +241,14 @@ class Schedule:
 
     def refit(self, name: str) -> Any:
         """Fit the named learner to all points, with the setting that all folds choose."""
-        predictor, path = self.predictors[name], joined(self.race.paths[name])
-        if len(path.settings) == 1:
-            return predictor.fit(self.X, self.y)
-        learner = predictor[-1].metric
+        predictor, paths = self.predictors[name], self.race.paths[name]
+        learner: Any = getattr(predictor[-1], "metric", None)
+        own, weight = getattr(learner, "judge", None), np.ones(len(self.race.costs[name]))
         unit = "classes" if self.scoring.new_classes else "points"
-        weight, own = np.ones(path.costs.shape[1]), learner.judge
-        judgement = judged(path, self.scoring.judge, weight, unit, self.kind, scored=True)
-        learner.judge = settled(path, judgement, own)
+        judge = settled(paths, self.scoring.judge, weight, unit, self.kind, own)
+        if judge is own:
+            return predictor.fit(self.X, self.y)
+        learner.judge = judge
         fitted = predictor.fit(self.X, self.y)
         learner.judge = fitted[-1].metric_.judge = own
         return fitted

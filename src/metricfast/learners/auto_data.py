@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -29,15 +29,7 @@ from metricfast.distances.neighbors import paired_distances
 from metricfast.learners.base.choice import standardizing
 from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.metrics._selection import look_continuous
-from metricfast.selection._folds import (
-    FoldJudge,
-    Path,
-    embedded_path,
-    fold_path,
-    joined,
-    judged,
-    settled,
-)
+from metricfast.selection._folds import FoldJudge, Path, embedded_path, fold_path, settled
 from metricfast.selection._judge import Judge
 from metricfast.selection._measures import order
 from metricfast.selection._splits import Part, split_tuples
@@ -174,17 +166,16 @@ class LabelledPoints:
         X, y, how = self._all
         if isinstance(learner, GivenDistance):
             return learner.fit(self._X, None, self._share)
-        learner, path, units = clone(learner), joined(paths or []), None
+        learner, units = clone(learner), None
         if standardize:
             units = standardizing(self._X, self._share)
             X = X * units
-        own, chooses = getattr(learner, "judge", None), len(path.settings) > 1
-        if chooses:
-            path = replace(path, costs=path.costs[..., :-1])
-            judgement = judged(path, self._judge, self.weight, self.unit, self.labels)
-            learner.judge = settled(path, judgement, own)
+        own = getattr(learner, "judge", None)
+        judge = settled(paths, self._judge, self.weight, self.unit, self.labels, own)
+        if judge is not own:
+            learner.judge = judge
         learner.fit(X, y, **how)
-        if chooses:
+        if judge is not own:
             learner.judge = own
         if units is not None:
             _rescale(learner, units)

@@ -18,8 +18,7 @@ from metricfast.selection._measures import MEASURES, Measure
 from metricfast.selection._splits import Part
 
 __all__ = [
-    "FoldJudge", "Path", "cross_fitted", "embedded_path", "fold_path", "joined", "judged",
-    "settled",
+    "FoldJudge", "Path", "cross_fitted", "embedded_path", "fold_path", "joined", "settled",
 ]  # fmt: skip
 
 # The number of neighbours of most measures, and the measures that search neighbours.
@@ -253,45 +252,47 @@ def cross_fitted(paths: Sequence[Path], judge: Judge, labels: str) -> list[Float
     `paths`: of each fold, with scores in the last column.
     """
     whole = joined(paths)
-    sizes = [path.costs.shape[1] for path in paths]
-    fold, found = np.repeat(np.arange(len(paths)), sizes), list[Floats]()
+    fold = np.repeat(np.arange(len(paths)), [path.costs.shape[1] for path in paths])
+    found = list[Floats]()
     for i in range(len(paths)):
         others = (fold != i) | (len(paths) == 1)
         path, weight = replace(whole, costs=whole.costs[:, others]), np.ones(int(others.sum()))
         row = 0
         if len(path.settings) > 1:
-            row = judged(path, judge, weight, "points", labels, scored=True).chosen
+            row = _judged(path, judge, weight, "points", labels).chosen
         costs = whole.costs[row, fold == i]
         # A setting that could not be fitted to this fold gives way to the given distance.
         found.append(costs if np.isfinite(costs).all() else whole.costs[0, fold == i])
     return found
 
 
-def judged(
-    path: Path, judge: Judge, weight: Floats, unit: str, labels: str, *, scored: bool = False
-) -> Judgement:
-    """Return the judgement of the settings of a path; `scored`: whether it has scores."""
-    costs = path.costs[..., :-1] if scored else path.costs
-    costs = costs if costs.shape[2] > 1 else costs[..., 0]
-    return judge_costs(
-        judge, path.names, costs, weight, judge.costs_by(labels)[0], unit, None, labels,
-        order=path.order, equal=path.equal,
-    )  # fmt: skip
+def settled(
+    paths: Sequence[Path], judge: Judge, weight: Floats, unit: str, labels: str, own: Any
+) -> Any:
+    """Return a judge for `fit` on all points, which chooses what is best on all folds.
 
-
-def settled(path: Path, judgement: Judgement, own: Any) -> Any:
-    """Return a judge for `fit` on all points, which chooses what was chosen on folds.
-
+    `paths`: of each fold, with scores in the last column.
     `own`: the judge of a learner without settings.
     """
+    path = joined(paths)
     if len(path.settings) == 1:
         return own
+    judgement = _judged(path, judge, weight, unit, labels)
     setting, is_last = path.settings[judgement.chosen], False
     if judgement.chosen and len(setting) == 2:
         start, n = setting
         is_last = n == max(s[1] for s in path.settings[1:] if s[0] == start) > 1
         setting = start or None, n
     return SettledJudge(_verdict=Verdict(judgement, setting, is_last))
+
+
+def _judged(path: Path, judge: Judge, weight: Floats, unit: str, labels: str) -> Judgement:
+    """Return the judgement of the settings of a path with scores."""
+    costs = path.costs[..., 0] if path.costs.shape[2] == 2 else path.costs[..., :-1]
+    return judge_costs(
+        judge, path.names, costs, weight, judge.costs_by(labels)[0], unit, None, labels,
+        order=path.order, equal=path.equal,
+    )  # fmt: skip
 
 
 def _has_judge(learner: Any) -> bool:
