@@ -34,22 +34,15 @@ class Schedule:
     """Run trials of learners fold by fold, or all folds of a learner at once with `try_folds`."""
 
     def __init__(
-        self,
-        scoring: Scoring,
-        X: Any,
-        y: Array,
-        folds: Folds,
-        record: Record,
-        callbacks: tuple[Callable[[Row], object], ...],
-        time_limit: float | None,
-        try_folds: TryFolds | None = None,
-        race: bool = False,
-        scale: bool | str = "auto",
-    ) -> None:
+        self, scoring: Scoring, X: Any, y: Array, folds: Folds, record: Record,
+        callbacks: tuple[Callable[[Row], object], ...], time_limit: float | None,
+        try_folds: TryFolds | None = None, race: bool = False, scale: bool | str = "auto",
+    ) -> None:  # fmt: skip
         self.scoring, self.X, self.y, self.folds = scoring, X, y, folds
         self.record, self.callbacks = record, callbacks
         self.kind = "classes" if scoring.variances is None else "numbers"
-        self.race, self._drops = Race(scoring.judge, self.kind, None, scoring.bounds[1]), race
+        self.race = Race(scoring.judge, self.kind, None, scoring.bounds[1])
+        self._drops = race and scoring.scorer is None
         self.scale = scale
         self.left = math.inf if time_limit is None else time_limit
         self.try_folds = try_folds
@@ -171,9 +164,8 @@ class Schedule:
 
     def _note(self, trials: list[Trial]) -> str:
         """Return why a learner is not tried any further after its first folds, or ''."""
-        if not self._drops or self.scoring.scorer is not None:
-            return ""
-        return self.race.dropped([each.path for each in trials if each.path], len(self.folds))
+        paths = [each.path for each in trials if each.path]
+        return self.race.dropped(paths, len(self.folds)) if self._drops else ""
 
     def _keep(self, name: str, trials: list[Trial]) -> bool:
         """Add the row of a learner's trials; return whether a callback asks to stop."""

@@ -125,15 +125,9 @@ class Trial:
 
 
 def try_learner(
-    scoring: Scoring,
-    predictor: Pipeline,
-    X: Any,
-    y: Any,
-    fold: Fold,
-    seconds: float | None = None,
-    prepared: Array | None = None,
-    earlier: Sequence[Path] = (),
-) -> Trial:
+    scoring: Scoring, predictor: Pipeline, X: Any, y: Any, fold: Fold,
+    seconds: float | None = None, prepared: Array | None = None, earlier: Sequence[Path] = (),
+) -> Trial:  # fmt: skip
     """Fit to the training points of a fold, and score on its test points.
 
     After `seconds`, a learner that a judge judges or that has callbacks stops at the end of its
@@ -163,7 +157,8 @@ def try_learner(
                 raise ValueError("a predictor without a distance cannot be measured by the judge")
             else:
                 fitted = _limited(last, check_time).fit(points[train], y[train])
-                path = _of_values(_values(scoring, fitted, points[test], y[test]))
+                values = _values(scoring, fitted, points[test], y[test])
+                path = Path([("",)], values.reshape(1, -1, 1), np.zeros(1))
             elapsed = time.perf_counter() - start
     except OutOfTimeError:
         return Trial(None, time.perf_counter() - start, "out of time")
@@ -184,20 +179,15 @@ def prepare(predictor: Pipeline, X: Any, y: Any, fold: Fold) -> Array:
     return points
 
 
-def part_of(fold: Fold, n: int, new_classes: bool) -> Part:
-    """Return a fold as rows that train, queries and database."""
-    train, test = fold
-    database = np.arange(n) if new_classes else train
-    weights = np.ones(len(test)), np.ones(len(database))
-    return Part(train, test, database, *weights, test if new_classes else None)
-
-
 def _path(
     scoring: Scoring, last: Any, X: Array, y: Any, fold: Fold, check_time: Any,
     earlier: Sequence[Path],
 ) -> Path:  # fmt: skip
     """Return the path of a learner whose neighbours predict, or of a named distance."""
-    part, learner = part_of(fold, len(y), scoring.new_classes), last.metric
+    (train, test), learner = fold, last.metric
+    database = np.arange(len(y)) if scoring.new_classes else train
+    exclude = test if scoring.new_classes else None
+    part = Part(train, test, database, np.ones(len(test)), np.ones(len(database)), exclude)
     continuous = scoring.variances is not None
     kind = "numbers" if continuous else "classes"
     labels = y if continuous else np.unique(y, return_inverse=True)[1]
@@ -259,11 +249,6 @@ def _values(scoring: Scoring, fitted: Any, X: Any, y: Any) -> Floats:
     if scoring.new_classes:  # it predicts only classes of training points
         return np.zeros(len(y))
     return shares(fitted.predict(X), y, scoring.variances)
-
-
-def _of_values(values: Floats) -> Path:
-    """Return the path of an estimator without settings."""
-    return Path([("",)], values.reshape(1, -1, 1), np.zeros(1))
 
 
 def grouped_scores(scorer: Callable[..., Any], fitted: Any, X: Any, y: Array) -> Floats:

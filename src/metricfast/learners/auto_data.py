@@ -119,13 +119,9 @@ class LabelledPoints:
     """
 
     def __init__(
-        self,
-        judge: Judge,
-        X: Any,
-        labels: Labels,
-        weight: Floats | None,
+        self, judge: Judge, X: Any, labels: Labels, weight: Floats | None,
         marks: dict[str, Integers],
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.kind, self.labels, self.n_samples = labels.kind, labels.measured, X.shape[0]
         how: dict[str, Any] = {**marks} if weight is None else {**marks, "sample_weight": weight}
         self._all, self._judge = (X, labels.values, how), judge

@@ -191,11 +191,10 @@ class ComparisonDisplay(Display):
         axes.set_yticks(range(len(rows)), [row.learner for row in rows])
         across = axes.get_yaxis_transform()  # x from 0 to 1, y in rows
         for i, (row, label) in enumerate(zip(rows, axes.get_yticklabels(), strict=True)):
+            where: dict[str, Any] = {"transform": across, "va": "center", "fontsize": "small"}
             if i in tried:
-                text = f"{row.fit_seconds:.2f} s"
-                axes.text(1.01, i, text, transform=across, va="center", fontsize="small")
+                axes.text(1.01, i, f"{row.fit_seconds:.2f} s", **where)
             else:
                 label.set_color(BASELINE)
-                how = {"transform": across, "va": "center", "fontsize": "small"}
-                axes.text(0.01, i, row.note, color=BASELINE, clip_on=True, **how)
+                axes.text(0.01, i, row.note, color=BASELINE, clip_on=True, **where)
         return self
