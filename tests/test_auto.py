@@ -279,6 +279,7 @@ def test_classes_and_groups_are_held_out(unit):
     how = {"groups": np.tile(np.arange(6), 40)} if unit == "groups" else {}
     auto = AutoLearner([LFDA()], Judge(unit=unit)).fit(points, labels, **how)
     assert auto.judgement_.unit == unit and auto.judgement_.chosen
+    assert f" 240 points of held-out {unit}" in auto.judgement_.reason
     with pytest.raises(ValueError, match="groups"):
         AutoLearner(judge=Judge(unit="groups")).fit(points, labels)
 
@@ -330,7 +331,7 @@ def test_it_stands_in_for_a_learner(tmp_path):
 @pytest.mark.parametrize(
     ("params", "error", "message"),
     [
-        ({"learners": "NCA"}, TypeError, "learners must be"),
+        ({"learners": "nca"}, TypeError, r"learners must be .* Did you mean \[NCA\(\)\]\?"),
         ({"learners": []}, TypeError, "learners must be"),
         ({"learners": [LFDA]}, TypeError, r"did you mean LFDA\(\)"),
         ({"learners": [KernelizedMetricLearner(LFDA())]}, TypeError, "learners of a linear map"),

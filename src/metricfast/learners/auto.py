@@ -20,6 +20,7 @@ from metricfast._core.parameters import NonNegativeFloat, NumberOfJobs, Seed
 from metricfast._core.targets import check_marks, check_sample_weight
 from metricfast._core.tuples import TupleSet, index_tuples
 from metricfast._core.warn import warn_user, without_advice
+from metricfast._exports import LEARNERS
 from metricfast._labels.binding import SaidDistance, agreed
 from metricfast.embeddings import Linear
 from metricfast.learners.auto_data import (
@@ -354,7 +355,7 @@ class AutoLearner(MahalanobisMixin):
         if isinstance(given, str) and given == "auto":
             return None
         if not isinstance(given, (list, tuple)) or not given:
-            hint = did_you_mean(given, ["auto"]) if isinstance(given, str) else ""
+            hint = did_you_mean(given, ["auto"]) or did_you_mean(given, LEARNERS, "[{}()]")
             raise TypeError(f'learners must be "auto" or a list of learners, got {given!r}.{hint}')
         size = getattr(given[0], "_tuple_size", None)
         for each in given:
@@ -418,7 +419,7 @@ def _sentence(judgement: Judgement, errors: float, seconds: float) -> str:
     """Return what was chosen, and by how much it is better."""
     if not judgement.n_held_out:
         return judgement.reason
-    on = f"on {judgement.n_held_out} held-out {judgement.unit}"
+    on = f"on {judgement.held_out}"
     if not judgement.chosen:
         return f"No learner was better than the given distance by {errors:.2g} standard errors {on}"
     given, cost = judgement.costs[[0, judgement.chosen]]

@@ -96,7 +96,7 @@ class JudgementDisplay(Display):
         low, high = found.costs - found.errors, found.costs + found.errors
         axes.fill_between(places, low, high, color=self.line_.get_color(), alpha=0.2, lw=0)
         axes.axhline(found.costs[0], color=BASELINE, ls=":")
-        title = f"{found.measure} on {found.n_held_out} held-out {found.unit}"
+        title = f"{found.measure} on {found.held_out}"
         axes.set(xlabel=f"setting (●: {found.name})", ylabel="cost", title=title)
         return self
 

@@ -201,6 +201,12 @@ class Judgement:
         """The name of the setting in use."""
         return self.names[self.chosen]
 
+    @property
+    def held_out(self) -> str:
+        """The number of held-out queries, as text."""
+        of = "points of " if self.unit in ("classes", "groups") else ""
+        return f"{self.n_held_out} {of}held-out {self.unit}"
+
     def warn(self, parameter: str | None = None) -> None:
         """Warn if the given distance stays.
 
@@ -224,7 +230,7 @@ class Judgement:
             some = np.linspace(0, len(shown) - 1, _SHOWN).astype(int)
             shown = np.unique([*some, self.chosen])
         width = max(len(self.names[i]) for i in shown)
-        head = f"{self.measure} on {self.n_held_out} held-out {self.unit}"
+        head = f"{self.measure} on {self.held_out}"
         lines = [f"{'':{width + 2}}  cost    gain   error  ({head})"]
         for i in shown:
             mark, cost = "*" if i == self.chosen else " ", self.costs[i]
