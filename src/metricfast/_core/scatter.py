@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from scipy.linalg import cholesky, eigh, qr
+from scipy.linalg import cholesky, eigh
 from scipy.linalg.lapack import dtrtri
 from scipy.sparse.linalg import LinearOperator
 
@@ -300,14 +300,14 @@ def whitening(scatter: Floats, precision: np.dtype[Any]) -> Floats:
     deviation = np.sqrt(np.diag(scatter))
     constant = deviation == 0
     deviation[constant] = 1
-    values, vectors = eigh(scatter / deviation / deviation[:, None])
+    values, vectors = np.linalg.eigh(scatter / deviation / deviation[:, None])
     tol = RANK_TOL if precision == np.float32 else RANK_TOL_DOUBLE
     kept = values > tol**2 * values[-1]
     W = vectors.T[kept] / np.sqrt(values[kept])[:, None] / deviation
     if not kept.all():
         # Any such W inverts the matrix on its range; the QR decomposition removes the part outside
         # of it.
-        basis, _ = qr(vectors[:, kept] * deviation[:, None], mode="economic")
+        basis, _ = np.linalg.qr(vectors[:, kept] * deviation[:, None])
         W = (W @ basis) @ basis.T
         W[:, constant] = 0
     return np.asarray(W)

@@ -135,7 +135,11 @@ class ScatterStatistics:
             return self._of(block, w, g, exponent, n_jobs)
 
         for found in in_threads(of, readings(X), n_threads):
-            self.merge(found)
+            expected = not len(self.groups) or np.array_equal(self.groups, found.groups)
+            if expected and not self.n_points:
+                vars(self).update(vars(found))
+            else:
+                self.merge(found)
         return self
 
     def __add__(self, other: ScatterStatistics) -> ScatterStatistics:
@@ -147,9 +151,6 @@ class ScatterStatistics:
         if not other.n_points:
             return self
         if not self.n_points:
-            if not len(self.groups) or np.array_equal(self.groups, other.groups):
-                vars(self).update(copy.deepcopy(vars(other)))
-                return self
             self.origin, self.exponent = other.origin, other.exponent
         self._add_groups(other.groups)
         apart = self._to_one_unit(other)

@@ -102,7 +102,7 @@ AnyMap = Array | WideMap
 
 def to_array(L: Any) -> Array:
     """Return a map as an array."""
-    found: Array = L if isinstance(L, np.ndarray) else L.array()
+    found: Array = L.array() if hasattr(L, "array") else L
     return found
 
 

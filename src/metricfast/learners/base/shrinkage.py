@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh
 
 from metricfast._core.scatter import whitening
 from metricfast._core.types import Floats
@@ -33,7 +32,7 @@ def shrunk_roots(
     matrix, trace = target
     whiten = whitening(matrix, precision)
     relative = whiten @ scatter @ whiten.T
-    sizes, vectors = eigh((relative + relative.T) / 2)
+    sizes, vectors = np.linalg.eigh((relative + relative.T) / 2)
     axes, level = vectors.T @ whiten, np.trace(scatter) / trace
     for fraction in fractions:
         if fraction == 0:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import eigh, qr
 
 from metricfast._core.initialize import check_n_components
 from metricfast._core.scatter import whitening, with_signs
@@ -160,11 +159,11 @@ class Covariance(ClosedFormLearner):
             raise ValueError("X must hold at least 2 different points of positive weight.")
         covariance = points.within / (points.total - 1)
         if n_components < n_features:
-            values, vectors = eigh(covariance)
+            values, vectors = np.linalg.eigh(covariance)
             kept = np.flatnonzero(values > values[-1] * n_features * np.finfo(float).eps)
             kept = kept[::-1][:n_components]
             rows = with_signs(vectors.T[kept]) / np.sqrt(values[kept])[:, None]
         else:
-            rows = qr(whitening(covariance, points.dtype), mode="economic")[1]
+            rows = np.linalg.qr(whitening(covariance, points.dtype), mode="r")
             rows = rows * np.where(np.diag(rows) < 0, -1.0, 1.0)[:, None]
         self.components_ = padded_components(rows, n_components, points.exponent, points.dtype)

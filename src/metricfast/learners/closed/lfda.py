@@ -7,7 +7,6 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any
 
 import numpy as np
-from scipy.linalg import eigh
 
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
@@ -324,8 +323,8 @@ def _relative_axes(whiten: Floats, within: Floats, noise: Floats) -> tuple[Float
     `noise`: whitened scatter that is added if the within-class scatter is singular.
     """
     relative = whiten @ within @ whiten.T
-    sizes, vectors = eigh((relative + relative.T) / 2)
+    sizes, vectors = np.linalg.eigh((relative + relative.T) / 2)
     if sizes[0] < _COLLAPSED:
-        sizes, vectors = eigh((relative + relative.T + noise + noise.T) / 2)
+        sizes, vectors = np.linalg.eigh((relative + relative.T + noise + noise.T) / 2)
         sizes = np.maximum(sizes, _COLLAPSED)
     return sizes, vectors

@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import eigh, qr
 
 from metricfast._core.arguments import check_random_state
 from metricfast._core.initialize import check_n_components
@@ -395,8 +394,8 @@ def _components(within: Floats, chunks: ScatterStatistics, n_components: int) ->
     W = whitening(within, chunks.dtype)
     if n_components == len(within):
         # The symmetric square root is W followed by the inverse of its rotation to eigenvectors.
-        vectors = eigh(within)[1][:, -len(W) :]
-        images, lengths = qr(W @ vectors)
+        vectors = np.linalg.eigh(within)[1][:, -len(W) :]
+        images, lengths = np.linalg.qr(W @ vectors)
         rows = (vectors * np.copysign(1, np.diag(lengths))) @ images.T @ W
     else:
         rows = with_signs(_leading(W, chunks, n_components))
@@ -405,7 +404,7 @@ def _components(within: Floats, chunks: ScatterStatistics, n_components: int) ->
 
 def _leading(W: Floats, chunks: ScatterStatistics, n_components: int) -> Floats:
     """Return the n_components directions of a map in which all points in chunks vary most."""
-    _, vectors = eigh(W @ (chunks.within + chunks.between) @ W.T)
+    _, vectors = np.linalg.eigh(W @ (chunks.within + chunks.between) @ W.T)
     return np.asarray(vectors.T[::-1][:n_components] @ W)
 
 
