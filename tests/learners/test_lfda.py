@@ -189,5 +189,5 @@ def test_a_call_adds_the_sums_of_all_classes_at_once(monkeypatch):
         ScatterStatistics, "merge", lambda self, other: merges.append(1) or merge(self, other)
     )
     found = LFDA(shrinkage=0.3).partial_fit(X, y).components_
-    assert len(merges) == 1
+    assert not merges
     np.testing.assert_allclose(found, LFDA(shrinkage=0.3).fit(X, y).components_, atol=1e-9)

@@ -87,7 +87,7 @@ EMBEDDINGS = {
 @pytest.fixture
 def from_few_features(monkeypatch):
     """Train embeddings in the span of points of any number of features."""
-    monkeypatch.setattr(adapters, "_MANY_FEATURES", 0)
+    monkeypatch.setattr(adapters, "MANY_FEATURES", 0)
 
 
 @few
@@ -98,7 +98,7 @@ def test_an_embedding_by_all_points_is_that_of_training_on_all_features(name, mo
     model = EMBEDDINGS[name](**few_steps)
     found = deepcopy(model.fit(X, Y))
     assert found.parameters_[0].shape[1] == D
-    monkeypatch.setattr(adapters, "_MANY_FEATURES", 10**6)
+    monkeypatch.setattr(adapters, "MANY_FEATURES", 10**6)
     full = model.fit(X, Y)
     np.testing.assert_allclose(found.loss_curve_, full.loss_curve_, rtol=1e-7)
     np.testing.assert_allclose(

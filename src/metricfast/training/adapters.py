@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metricfast._core.dispatch import get_kernels
+from metricfast._core.scatter import MANY_FEATURES
 from metricfast.embeddings import Embedding, Linear
 from metricfast.embeddings._asymmetric import sides_of
 from metricfast.exceptions import LossOverflowError
@@ -26,8 +27,6 @@ __all__ = [
 ]  # fmt: skip
 
 Array = NDArray[Any]
-# Number of features from which a square map is too large.
-_MANY_FEATURES = 1000
 
 
 def check_labels(loss: Any) -> None:
@@ -184,7 +183,7 @@ def in_wide_span(embedding: Embedding, samples: Samples) -> Samples:
         for side in sides_of(embedding)
     )  # fmt: skip
     alike = all(isinstance(X, np.ndarray) and X.shape[1] == d for X in sides)
-    if not (square and alike and d >= _MANY_FEATURES):
+    if not (square and alike and d >= MANY_FEATURES):
         return samples
     if not trains_in_span(sum(map(len, sides)), d):
         return samples
