@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from scipy.sparse import csr_array
 
 import metricfast as mf
 from metricfast._core.dispatch import get_kernels
+from metricfast.distances.filters import Filter, LabelFilter
 from metricfast.exceptions import LossOverflowError
 
 PRECISIONS = [np.float32, np.float64]
@@ -157,6 +159,40 @@ def test_data_far_from_the_origin_lose_nothing_under_a_map():
         mf.kneighbors(X, n_neighbors=3, L=L)[0],
         rtol=1e-12,
     )
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "inner_product"])
+@pytest.mark.parametrize("mapped", [False, True])
+def test_equal_labels_of_classes_of_any_size(metric, mapped):
+    """Large classes are searched one by one, and the others at once."""
+    rng = np.random.default_rng(0)
+    X, queries = rng.normal(size=(700, 6)).round(1), rng.normal(size=(420, 6)).round(1)
+    labels = rng.permutation(np.repeat([7, 2, 5, 3], [300, 250, 148, 2]))
+    of_queries = rng.permutation(np.repeat([7, 2, 5, 3, 1], [200, 30, 150, 20, 20]))
+    exclude = rng.integers(-1, 700, size=420)
+    exclude[of_queries == 5] = np.flatnonzero(labels == 5)[0]
+    how = {"metric": metric, **({"L": rng.normal(size=(4, 6))} if mapped else {})}
+    same = of_queries[:, None] == labels
+    for k, out in ((5, exclude), (150, None)):
+        allowed = same if out is None else same & (np.arange(700) != out[:, None])
+        where = "equal", of_queries, labels
+        found = mf.kneighbors(queries, X, k, exclude=out, where=where, **how)
+        by_pairs = mf.kneighbors(queries, X, k, where=allowed, **how)
+        for one, other in zip(found, by_pairs, strict=True):
+            np.testing.assert_array_equal(one, other)
+        np.testing.assert_array_equal(
+            (found[1] >= 0).sum(axis=1), np.minimum(allowed.sum(axis=1), k)
+        )
+
+
+def test_a_mask_and_labels():
+    rng = np.random.default_rng(1)
+    X, labels, mask = rng.normal(size=(90, 3)), rng.integers(3, size=90), rng.uniform(size=90) < 0.5
+    both = Filter(mask, LabelFilter(labels, labels))
+    allowed = mask & (labels[:, None] != labels)
+    for search in (partial(mf.kneighbors, X, X), partial(mf.Database(X).kneighbors, X)):
+        for one, other in zip(search(5, where=both), search(5, where=allowed), strict=True):
+            np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("dtype", PRECISIONS)

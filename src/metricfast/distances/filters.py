@@ -17,6 +17,8 @@ from metricfast._core.types import Array, Integers
 Mask = NDArray[np.bool_]
 # Arrays of up to this size are not divided into blocks.
 _FEW = 1 << 14
+# A search of a class of fewer points or queries does not pay.
+_LARGE_CLASS = 128
 _EXPECTED = (
     "where must be a boolean mask of the database, ids, or a tuple (labels of queries, labels of "
     "the database)"
@@ -40,7 +42,7 @@ class Filter(NamedTuple):
     @property
     def alike(self) -> bool:
         """Return whether the filter is the same for all queries."""
-        return self.mask is None or self.mask.ndim == 1
+        return self.labels is None and (self.mask is None or self.mask.ndim == 1)
 
     def of_queries(self, part: slice | Integers) -> Filter:
         """Return the filter of the given queries."""
@@ -55,6 +57,35 @@ class Filter(NamedTuple):
         if mask is not None:
             mask = np.ascontiguousarray(mask[..., part])
         return Filter(mask, labels and labels._replace(points=labels.points[part]))
+
+    def groups(self, n: int) -> tuple[list[tuple[Any, Integers]], Integers | None]:
+        """Group n queries by the points that they may find.
+
+        Returns
+        -------
+        groups : list of (queries, points)
+            All queries for a mask, or the queries of each large class for equal labels.
+        rest : ndarray of int64, or None
+            The queries in no group; None for all.
+        """
+        mask, labels = self
+        if mask is not None and self.alike:
+            return [(slice(None), np.flatnonzero(mask))], np.empty(0, np.int64)
+        if mask is not None or labels is None or not labels.equal or n < _LARGE_CLASS:
+            return [], None
+        queries, points = (np.argsort(each, kind="stable") for each in labels[:2])
+        sought = labels.queries[queries]
+        names, starts, sizes = np.unique(
+            labels.points[points], return_index=True, return_counts=True
+        )
+        first, last = np.searchsorted(sought, names), np.searchsorted(sought, names, "right")
+        groups = [
+            (queries[first[c] : last[c]], points[starts[c] : starts[c] + sizes[c]])
+            for c in np.flatnonzero(np.minimum(sizes, last - first) >= _LARGE_CLASS)
+        ]
+        if not groups:
+            return [], None
+        return groups, np.setdiff1d(queries, np.concatenate([some for some, _ in groups]))
 
     def allows(self, queries: Integers, points: Integers) -> Mask:
         """Return whether queries may find points; both index arrays are broadcast."""

@@ -34,7 +34,6 @@ from metricfast._core.sources import on_disk
 from metricfast._core.types import Array, Integers
 from metricfast.distances.blocks import (
     Block,
-    Maps,
     Nearest,
     Points,
     each_block,
@@ -315,16 +314,31 @@ def kneighbors(
     distances = np.empty((len(query), n_neighbors), common_precision(query, base))
     indices = np.empty(distances.shape, np.int64)
     if not on_disk(query, base):
-        if filtered.mask is None or not filtered.alike:
+        groups, rest = filtered.groups(len(query))
+        images, points = embedded(query, base, maps, threads, metric) if groups else (query, base)
+        for some, rows in groups:
+            near, found = distances[some], indices[some]
+            near[:], found[:] = np.inf, -1
+            k = min(n_neighbors, len(rows))
+            if k > 0:
+                out = None if left_out is None else rows_among(left_out[some], rows)
+                get_kernels().kneighbors(
+                    images[some], points[rows], (None, None), k, (out, None, None), squared,
+                    near[:, :k], found[:, :k], threads, None, metric,
+                )  # fmt: skip
+                name_rows(found[:, :k], rows)
+            distances[some], indices[some] = near, found
+        if rest is None or len(rest):
+            some = slice(None) if rest is None else rest
+            near, found = distances[some], indices[some]
+            out = None if left_out is None else left_out[some]
             get_kernels().kneighbors(
-                query, base, maps, n_neighbors, (left_out, *filtered.arguments()), squared,
-                distances, indices, threads, None, metric,
+                query[some], base, maps, n_neighbors,
+                (out, *filtered.of_queries(some).arguments()), squared, near, found, threads, None,
+                metric,
             )  # fmt: skip
-        else:
-            _search_some(
-                query, base, metric, maps, left_out, filtered.mask, squared, distances, indices,
-                threads,
-            )  # fmt: skip
+            if rest is not None:
+                distances[rest], indices[rest] = near, found
         return distances, indices
     for part in search_by_blocks(query, base, maps, left_out, 64 * n_neighbors, threads, metric):
         best, some_queries = Nearest(n_neighbors, metric), filtered.of_queries(part.rows)
@@ -359,26 +373,6 @@ def nearest_of_arrays(
         indices, as_threads(n_jobs), None, "euclidean",
     )  # fmt: skip
     return indices
-
-
-def _search_some(
-    query: Array, base: Array, metric: str, maps: Maps, left_out: NDArray[np.int64] | None,
-    mask: NDArray[np.bool_], squared: bool, distances: Array, indices: Array, threads: int,
-) -> None:  # fmt: skip
-    """Search only the points of a mask; their embedding is the same as without the mask."""
-    rows = np.flatnonzero(mask)
-    k = min(indices.shape[1], len(rows))
-    distances[:, k:], indices[:, k:] = np.inf, -1
-    if k == 0:
-        return
-    queries, points = embedded(query, base, maps, threads, metric)
-    if left_out is not None:
-        left_out = rows_among(left_out, rows)
-    get_kernels().kneighbors(
-        queries[:], points[rows], (None, None), k, (left_out, None, None), squared,
-        distances[:, :k], indices[:, :k], threads, None, metric,
-    )  # fmt: skip
-    name_rows(indices[:, :k], rows)
 
 
 def kneighbors_per_class(

@@ -72,7 +72,7 @@ class Search:
         n = len(self.queries)
         numbers = np.zeros(n, np.int64) if of_queries is None else of_queries
         mask, labels = self.where
-        if mask is not None and not self.where.alike:
+        if mask is not None and mask.ndim == 2:
             found = np.empty(n, np.int64)
             every = np.arange(len(of_references))
             for rows in gen_batches(n, rows_per_block(len(of_references))):
