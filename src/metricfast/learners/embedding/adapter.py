@@ -23,9 +23,8 @@ from metricfast.learners.embedding.adapter_training import (
     AdapterTraining,
     Start,
     identity,
-    orthogonal_maps,
+    one_sided,
     projection,
-    regressions,
     stay,
 )
 from metricfast.learners.embedding.metric import EmbeddedMetricMixin
@@ -231,15 +230,15 @@ class AdapterLearner(EmbeddedMetricMixin):
         training = AdapterTraining(
             self.embedding_, loss, self.side, starts, sizes, self.rank, self.n_jobs
         )
-        found = training.run(given, judge, check_random_state(self.random_state))
-        if not found.map.any():
+        rng = check_random_state(self.random_state)
+        L, self.start_, self.penalty_, judgement = training.run(given, judge, rng)
+        if not L.any():
             raise ValueError("pairs must hold points that are not 0 on both sides, to be mapped.")
-        self.parameters_ = [found.map]
-        self.start_, self.penalty_ = found.start, found.penalty
-        if found.judgement is not None:
-            self.judgement_ = found.judgement
+        self.parameters_ = [L]
+        if judgement is not None:
+            self.judgement_ = judgement
             if self.start_ in ("identity", "features", "projection"):
-                found.judgement.warn()
+                judgement.warn()
         return self
 
     def score(self, pairs: Any, y: Any = None, X_database: Any = None) -> float:  # type: ignore[override]
@@ -327,5 +326,4 @@ class AdapterLearner(EmbeddedMetricMixin):
             return [*unchanged, ("projection", partial(projection, self.n_components_))]
         if self.side == "both":
             return unchanged
-        rotations = orthogonal_maps(self.side, bool(unchanged), self.rank)
-        return unchanged + rotations + regressions(self.side, self.rank)
+        return unchanged + one_sided(self.side, bool(unchanged), self.rank)

@@ -33,8 +33,7 @@ from metricfast.training.solvers import Adam
 from metricfast.training.train import solve
 
 __all__ = [
-    "LAST", "AdapterTraining", "Start", "identity", "orthogonal_maps", "projection", "regressions",
-    "stay",
+    "LAST", "AdapterTraining", "Start", "identity", "one_sided", "projection", "stay",
 ]  # fmt: skip
 
 # Returns the map to start from, of pairs to train on.
@@ -85,22 +84,12 @@ def stay(L: Array, pairs: Pairs) -> Array:
     return L.astype(pairs.queries.dtype)
 
 
-def regressions(side: str, rank: int | None = None) -> list[tuple[str, Start]]:
-    """Return least squares of points of a side, to predict those that belong to them."""
-    return [
-        (f"regression, ridge={ridge:g}", partial(_regression, side, ridge, rank))
-        for ridge in _RIDGES
-    ]
-
-
-def orthogonal_maps(
-    side: str, same_width: bool, rank: int | None = None
-) -> list[tuple[str, Start]]:
-    """Return rotations of a side to the points of the other one (Procrustes)."""
-    return [
-        (f"orthogonal, tie={tie:g}", partial(_orthogonal, side, tie, rank))
-        for tie in (_TIES if same_width else _TIES[:1])
-    ]
+def one_sided(side: str, same_width: bool, rank: int | None = None) -> list[tuple[str, Start]]:
+    """Return rotations of a side to the points of the other one (Procrustes), and least squares."""
+    ties = _TIES if same_width else _TIES[:1]
+    settings: list[tuple[str, Any, float]] = [("orthogonal, tie", _orthogonal, t) for t in ties]
+    settings += [("regression, ridge", _regression, each) for each in _RIDGES]
+    return [(f"{name}={each:g}", partial(make, side, each, rank)) for name, make, each in settings]
 
 
 def _aligned(side: str, pairs: Pairs) -> tuple[Array, Array, Floats]:
@@ -186,24 +175,6 @@ class _Inner(NamedTuple):
         return np.asarray(self.whole + _of_coordinates(change, self.mapped, self.given))
 
 
-class _Projected(NamedTuple):
-    """Validation points of a side, in a basis that keeps their cosines under all changes of a map.
-
-    `points`: under the map without a change, first in the basis of mapped points.
-    `given`: in the basis of points that are given; None if this side is not mapped.
-    """
-
-    points: Array
-    given: Array | None
-
-    def map(self, change: Array) -> Array:
-        """Return mapped points, divided by their lengths."""
-        Z = self.points.copy()
-        if self.given is not None:
-            Z[:, : len(change)] += self.given @ change.T
-        return np.asarray(normalize(Z, copy=False))
-
-
 class _Fold:
     """Pairs to train on, and validation pairs, for maps of several weights of the penalty."""
 
@@ -212,23 +183,24 @@ class _Fold:
 
     def begin(self, start: Start) -> None:
         """Train from a start."""
-        self._changes = dict[int, Array]()
-        self._inner = self._training.in_span(self.pairs, start(self.pairs))
-        self._projected = self._training.project(self._inner, self.held_out)
+        self.changes = dict[int, Array]()
+        self.inner = self._training.in_span(self.pairs, start(self.pairs))
+        self._projected = self._training.project(self.inner, self.held_out)
 
     def train(self, halvings: int, before: int) -> Floats:
         """Train with a weight of the penalty, from the map of another, and return the costs."""
-        inner, training = self._inner, self._training
-        first = inner.base + self._changes[before] if before in self._changes else inner.start
-        change = self._changes[halvings] = training._minimize(inner, first, halvings)
+        inner, training = self.inner, self._training
+        first = inner.base + self.changes[before] if before in self.changes else inner.start
+        change = self.changes[halvings] = training._minimize(inner, first, halvings)
         if self._projected is None:
             return training.costs(inner.map(change), [self.held_out])
-        sides = [each.map(change) for each in self._projected]
-        return 1 - self.held_out.values(*sides)
-
-    def trained(self, halvings: int) -> Callable[[], Array]:
-        """Return a function that returns the map of a weight, which is not kept."""
-        return partial(self._inner.map, self._changes[halvings])
+        mapped = []
+        for points, given in self._projected:
+            Z = points.copy()
+            if given is not None:
+                Z[:, : len(change)] += given @ change.T
+            mapped.append(normalize(Z, copy=False))
+        return 1 - self.held_out.values(*mapped)
 
 
 @dataclass(frozen=True)
@@ -268,20 +240,6 @@ class _Candidate:
         return f"{self.name}, penalty={self.penalty:.3g}{more}"
 
 
-class Adaptation(NamedTuple):
-    """A map, and how it was chosen.
-
-    `start`: the name of its start.
-    `penalty`: the weight of its penalty; infinity if the map is the start.
-    `judgement`: starts, weights and their costs; None if nothing was judged.
-    """
-
-    map: Array
-    start: str
-    penalty: float
-    judgement: Judgement | None
-
-
 @dataclass(frozen=True)
 class AdapterTraining:
     """The training of an adapter: what is minimised, and where it may start.
@@ -299,8 +257,13 @@ class AdapterTraining:
     rank: int | None
     n_jobs: int | None
 
-    def run(self, pairs: Pairs, judge: Judge | None, rng: RandomState) -> Adaptation:
-        """Return the map, and how it was chosen."""
+    def run(
+        self, pairs: Pairs, judge: Judge | None, rng: RandomState
+    ) -> tuple[Array, str, float, Judgement | None]:
+        """Return the map, the name of its start, the weight of its penalty, and the judgement.
+
+        The weight is infinity if the map is the start; there is no judgement if none was judged.
+        """
         with one_blas_thread(), without_advice():
             n = min(_SAMPLE, max(affordable(pairs, _SAMPLE_WORK), 10 * _LEAST))
             sample = pairs.sample(n, rng)
@@ -317,7 +280,7 @@ class AdapterTraining:
                     inner = self.in_span(pairs.sample(affordable(pairs, _WORK), rng), L)
                     first = inner.coordinates(chosen.map())
                     L = inner.map(self._minimize(inner, first, chosen.halvings))
-            return Adaptation(L, chosen.kind, chosen.penalty, judgement)
+            return L, chosen.kind, chosen.penalty, judgement
 
     def _unjudged(self, sample: Pairs) -> _Candidate:
         """Return the first start, and the map that is trained from it."""
@@ -361,7 +324,8 @@ class AdapterTraining:
             for place, (halvings, row) in enumerate(sorted(self._search(folds, weight).items())):
                 tried.append(
                     replace(
-                        tried[i], halvings=halvings, map=folds[0].trained(halvings), costs=row,
+                        tried[i], halvings=halvings, costs=row,
+                        map=partial(folds[0].inner.map, folds[0].changes[halvings]),
                         place=np.inf if i or not self._may_stay else 1.0 + place,
                     )
                 )  # fmt: skip
@@ -444,12 +408,10 @@ class AdapterTraining:
 
         found = {0: costs(0, 0)}
         for step in (1, -1):
-            i = step
-            while abs(i) <= _DOUBLED:
+            for i in range(step, step * (_DOUBLED + 1), step):
                 found[i] = costs(i, i - step)
                 if means(found[i] - found[i - step], weight) >= 0:
                     break
-                i += step
             if i != step:
                 break
         return found
@@ -486,27 +448,28 @@ class AdapterTraining:
             found.append(1 - np.mean(values, axis=0))
         return np.concatenate(found)
 
-    def project(self, inner: _Inner, pairs: Pairs) -> list[_Projected] | None:
-        """Return validation points as changes of a map need them; None without its bases.
+    def project(self, inner: _Inner, pairs: Pairs) -> list[tuple[Array, Array | None]] | None:
+        """Return validation points of both sides, in bases that keep all cosines of queries.
 
-        A further coordinate is the length of the rest of points of the database: queries are in the
-        span of the basis.
+        The first table of a side is under the map without a change, first in the basis of mapped
+        points, then of the rest of queries; last is the length of the rest of the database. The
+        second one is in the basis of given points, None if the side is not mapped.
         """
         if inner.mapped is None:
             return None
         sides = self._sides(pairs)
         tables = [_times(X, inner.whole) if moves else X for X, moves in sides]
         Q, R = np.linalg.qr(np.concatenate([inner.mapped, tables[0]]).T)
-        basis, found = Q * np.where(np.diag(R) < 0, -1, 1).astype(Q.dtype), []
+        basis = Q * np.where(np.diag(R) < 0, -1, 1).astype(Q.dtype)
+        found: list[tuple[Array, Array | None]] = []
         for is_database, (Z, (X, moves)) in enumerate(zip(tables, sides, strict=True)):
             points = Z @ basis
             rest = np.einsum("ij,ij->i", Z, Z) - np.einsum("ij,ij->i", points, points)
             points = np.column_stack([points, is_database * np.sqrt(np.maximum(rest, 0))])
-            given = None
-            if moves:
-                same = inner.given is inner.mapped
-                given = points[:, : len(inner.mapped)] if same else _coordinates(X, inner.given)
-            found.append(_Projected(points, given))
+            given = points[:, : len(inner.mapped)] if inner.given is inner.mapped else None
+            if moves and given is None:
+                given = _coordinates(X, inner.given)
+            found.append((points, given))
         return found
 
     def _sides(self, pairs: Pairs) -> list[tuple[Array, bool]]:

@@ -28,7 +28,7 @@ __all__ = ["BLOCK", "Pairs", "PrefixesLoss", "load_pairs"]
 BLOCK = 512
 # Maximum number of points of the database among which a sample of pairs is searched, besides its
 # own, and of similarities of a block of searches.
-_DATABASE, _SIMILARITIES = 10_000, 1 << 22
+_DATABASE, _SIMILARITIES = 10_000, 1 << 20
 # Rows of a block whose keys are computed, and pairs of a block that is mapped.
 _HASHED, _MAPPED = 1024, 4096
 # Blocks of positives have points in common. Above this number of points in all blocks, compared
@@ -161,11 +161,6 @@ class Pairs:
         n_features, width = self.queries.shape[1], self.database.shape[1]
         return int(width * (n_features + (BLOCK if self.scores is None else 0)))
 
-    @property
-    def tables(self) -> Samples:
-        """The points of both sides."""
-        return Samples(self.queries, database=Samples(self.database))
-
     def parts(self, loss: Any, n_jobs: int | None) -> tuple[Samples, Any, Evaluation | None]:
         """Return samples, the loss with its labels, and a function that evaluates it by blocks.
 
@@ -176,7 +171,8 @@ class Pairs:
             n = sum(len(rows) + len(others) for rows, others in positives.blocks)
             worse = n > _REPEATED * (len(self.queries) + len(self.database))
             by_blocks = len(positives.blocks) > 1 and not worse
-            return self.tables, positives, _positives_in_blocks if by_blocks else None
+            samples = Samples(self.queries, database=Samples(self.database))
+            return samples, positives, _positives_in_blocks if by_blocks else None
         left, right = self.index.T
         queries, database = _take_rows(self.queries, left), _take_rows(self.database, right)
         samples = Samples(queries, database=Samples(database))
