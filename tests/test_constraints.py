@@ -1,7 +1,5 @@
 """Drawing of constraints from labels."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np
@@ -348,6 +346,7 @@ def test_other_labels_are_refused(labels):
         (lambda c: c.generate_knntriplets(X, 0, 1), "k_genuine must be"),
         (lambda c: c.generate_knntriplets(X[:4], 1, 1), "X must have one row for each of the 150"),
         (lambda c: c.chunks(chunk_size=0), "chunk_size must be"),
+        (lambda c: wrap_pairs(X[:3], ([0], [3], [1], [-1])), "must hold indices from -3 to 2 of"),
     ],
 )
 def test_bad_arguments(call, message):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricfast._core.arguments import as_array, check_bool, check_count, check_random_state
-from metricfast._core.arrays import as_points, as_points_or_source
+from metricfast._core.arrays import as_points, as_points_or_source, check_indices
 from metricfast._core.pair_draws import class_bounds, draw_different_pairs
 from metricfast._core.parameters import DEPRECATED, renamed
 from metricfast._core.targets import as_label_array, by_appearance, check_sample_weight, encode
@@ -413,11 +413,7 @@ def wrap_pairs(X: ArrayLike, constraints: Sequence[ArrayLike]) -> tuple[Array, I
     index, y = wrap_indices(constraints)
     points = as_array(X, "X")
     n = len(points) if points.ndim else 0
-    if index.size and not -n <= index.min() <= index.max() < n:
-        raise ValueError(
-            f"constraints must hold indices into X, which has {n} points; found {index.min()} to "
-            f"{index.max()}."
-        )
+    check_indices(index, "constraints", -n, n, " of points of X")
     return points[index], y
 
 
