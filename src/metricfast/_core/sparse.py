@@ -19,7 +19,7 @@ from metricfast._core.scaling import ORDINARY, times_power_of_two
 from metricfast._core.types import Array, Floats, Integers
 
 # From this many features on, n_features x n_features matrices and dense points are avoided.
-_WIDE = 2000
+WIDE = 2000
 
 
 def check_structure(X: Any, name: str = "X") -> None:
@@ -79,7 +79,7 @@ def made_dense(X: Any, name: str = "X") -> Any:
 
 def is_wide(X: Any) -> bool:
     """Return whether X is sparse and has too many features for an array."""
-    return bool(issparse(X) and X.shape[1] > _WIDE)
+    return bool(issparse(X) and X.shape[1] > WIDE)
 
 
 def rescale(X: Any) -> tuple[Any, int]:

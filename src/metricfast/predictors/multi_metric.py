@@ -38,7 +38,7 @@ from metricfast.selection._evidence import means
 from metricfast.selection._judge import Judge, Judgement, JudgeParameter, join_parts, judge_costs
 from metricfast.selection._measures import Measure
 from metricfast.selection._splits import Part, split_points
-from metricfast.training.history import History
+from metricfast.training.history import PATIENCE, History
 from metricfast.training.lbfgs import minimize_smooth
 from metricfast.training.span import LazyBasis, MapOfSpan, trains_in_span
 
@@ -125,8 +125,6 @@ class LocalObjective:
         return float(value)
 
 
-# Iterations without a lower cost of held-out points, after which training stops.
-_PATIENCE = 10
 # The row of no iterations.
 _GIVEN = "map of LMNN"
 
@@ -291,7 +289,7 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
         )
         costs.append(found)
         goals = [float(means(each.T, part.weight).flat[0]) for each in costs]
-        return len(goals) - int(np.argmin(goals)) > _PATIENCE
+        return len(goals) - int(np.argmin(goals)) > PATIENCE
 
     @property
     def maps_(self) -> Floats:

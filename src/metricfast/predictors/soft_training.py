@@ -30,8 +30,6 @@ __all__ = ["LARGE", "Task", "Training", "plan", "race", "sharpness"]
 # With more than LARGE points, the choice of the embedding uses LARGE points only. The map is then
 # trained for _EPOCHS_OF_LARGE epochs, with a learning rate that falls to zero.
 LARGE, _EPOCHS_OF_LARGE = 4096, 40
-# Epochs without a lower cost of held-out points, after which training stops.
-_PATIENCE = 10
 # Minimum number of anchors per batch, for which the learning rate is defined; maximum numbers of
 # anchors and candidates.
 _ANCHORS, _MOST_ANCHORS, _MOST_CANDIDATES = 256, 1024, 4096
@@ -175,7 +173,7 @@ class Training:
             queries = replace(task.samples.take(self.held_out), database=self._samples)
             weight, self._queries = queries.weight, queries
             self.weight = np.ones(len(self.held_out)) if weight is None else weight
-            self.history.judge(lambda x: self._mean(self.costs_at(x)), _PATIENCE)
+            self.history.judge(lambda x: self._mean(self.costs_at(x)))
 
     def run(self, label: str, max_epochs: int | None = None) -> Training:
         """Train until the costs of held-out points no longer fall, for `max_epochs` in all."""

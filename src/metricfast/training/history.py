@@ -17,6 +17,8 @@ Vector = NDArray[Any]
 _ARRAYS, _LISTS = ("x", "best_x", "before_best", "refreshed"), ("curve", "costs")
 _NUMBERS = ("step", "first", "ended", "best_value", "best_objective")
 _MOST = 2**53
+# Iterations without a lower cost of held-out points after which training usually stops.
+PATIENCE = 10
 
 
 class DivergedError(Exception):
@@ -159,7 +161,7 @@ class History:
         self.refreshed = x0
         self.restart(x0)
 
-    def judge(self, cost: Callable[[Vector], float], patience: int) -> None:
+    def judge(self, cost: Callable[[Vector], float], patience: int = PATIENCE) -> None:
         """Rate iterations by their cost on held-out points, with patience."""
         self.cost, self._patience = cost, patience
 

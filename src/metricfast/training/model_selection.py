@@ -18,7 +18,7 @@ from metricfast._core.types import Array
 from metricfast._core.warn import without_advice
 from metricfast.selection._evidence import means, near_best
 from metricfast.selection._judge import Judge, Judgement, join_parts, judge_costs
-from metricfast.training.history import DivergedError, History
+from metricfast.training.history import PATIENCE, DivergedError, History
 from metricfast.training.objective import Objective
 from metricfast.training.samples import Samples
 from metricfast.training.solvers import Solver
@@ -81,7 +81,7 @@ class Candidates:
     least: int = 2
     equal: float = 1.0
     shortest: bool = True
-    patience: int = 10
+    patience: int = PATIENCE
 
 
 def select_training(candidates: Candidates, data: Samples, judge: Judge, solver: Solver) -> Choice:

@@ -13,6 +13,7 @@ from scipy.linalg.blas import dtrmm, strmm
 from scipy.linalg.lapack import dtrtri
 
 from metricfast._core.scatter import square_root, within_scatter
+from metricfast._core.sparse import WIDE
 
 __all__ = [
     "FULL_BASIS",
@@ -24,8 +25,8 @@ __all__ = [
 ]
 
 Array = NDArray[Any]
-# A full change of variables costs n_features^3 once and its square in memory.
-FULL_BASIS = 2000
+# Up to this many features, variables are changed fully: n_features^3 once, its square in memory.
+FULL_BASIS = WIDE
 # With less, steps along directions with little scatter are too long. With more, the preconditioner
 # has too little effect.
 _FLOOR = 0.03

@@ -17,7 +17,7 @@ from metricfast.learners.gerrymandering.voting import largest_cost
 from metricfast.losses import Gerrymander
 from metricfast.samplers import Batch
 from metricfast.training.chunks import POOL, Chunked, batches_of
-from metricfast.training.history import History, Metrics
+from metricfast.training.history import PATIENCE, History, Metrics
 from metricfast.training.objective import Objective
 from metricfast.training.paired_chunks import batches_of_both, is_beyond
 from metricfast.training.problem import Problem, Traits
@@ -26,8 +26,6 @@ from metricfast.training.samples import Samples
 _QUANTITIES = ("objective", "surrogate", "vote_loss", "error", "infeasible")
 # Ratio of penalty to cost of wrong votes above which the loss hardly matters.
 _SWAMPED = 10
-# Epochs without progress after which training stops.
-_PATIENCE = 10
 _TRAITS = Traits(
     smooth=False,
     learning_rate=0.03,
@@ -89,7 +87,7 @@ def vote_problem(
     return Problem(
         samples, loss, C=C, tol=tol, n_jobs=n_jobs, n_voters=int(loss.n_neighbors),
         database="batch" if is_beyond(samples.X) else "all", batches=_vote_batches,
-        metrics=VoteMetrics, patience=_PATIENCE, traits=_TRAITS, **parts,
+        metrics=VoteMetrics, patience=PATIENCE, traits=_TRAITS, **parts,
     )  # fmt: skip
 
 
