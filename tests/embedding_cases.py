@@ -1,7 +1,5 @@
 """Embedding learners to test, and losses that are easy to check."""
 
-from __future__ import annotations
-
 import numpy as np
 from sklearn.datasets import load_digits, load_iris
 from trained import embedding_learner

@@ -1,7 +1,5 @@
 """Inference of neighbour sets by enumeration of all sets."""
 
-from __future__ import annotations
-
 from functools import cache
 from itertools import combinations
 

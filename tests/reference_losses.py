@@ -4,8 +4,6 @@ Each is a function of (A, y, B, yb, own): queries and database points with their
 both are the same points, which excludes each anchor from its own neighbours.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from functools import partial

@@ -1,7 +1,5 @@
 """Calls that take points or labels, for tests of what these may be given as."""
 
-from __future__ import annotations
-
 import numpy as np
 from registry import make
 from sklearn.datasets import load_iris

@@ -1,7 +1,5 @@
 """AutoLearner: what it tries, what it chooses, and that it says so."""
 
-from __future__ import annotations
-
 import re
 import warnings
 

@@ -1,7 +1,5 @@
 """The table of embeddings in bad_input.md: a case for each row."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from bad_input import changed, check, read_table

@@ -1,7 +1,5 @@
 """The table of gerrymandering in bad_input.md: a case for each row, run for both learners."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

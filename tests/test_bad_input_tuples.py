@@ -1,7 +1,5 @@
 """The table of tuples in bad_input.md: a case for each row and each learner on tuples."""
 
-from __future__ import annotations
-
 import inspect
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Shortened versions of the pages' commands, with all methods and data sets that they name."""
 
-from __future__ import annotations
-
 import re
 import sys
 from functools import partial

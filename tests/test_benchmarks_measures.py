@@ -1,7 +1,5 @@
 """Measures of studies: significance of differences, and errors of predicted tables."""
 
-from __future__ import annotations
-
 import json
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,7 +1,5 @@
 """Bound losses, with labels checked once, return the same values as calls."""
 
-from __future__ import annotations
-
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,7 +1,5 @@
 """A modified database finds the same neighbours as a new database of the same points."""
 
-from __future__ import annotations
-
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial

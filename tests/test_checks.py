@@ -1,7 +1,5 @@
 """Checks of points and tuples, in addition to bad_input.md."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

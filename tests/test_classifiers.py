@@ -1,7 +1,5 @@
 """Classification of pairs, triplets and quadruplets by their distances."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Losses that are C functions: from ctypes, and from the system's compiler if there is one."""
 
-from __future__ import annotations
-
 import ctypes
 import math
 import pickle

@@ -1,7 +1,5 @@
 """Folds with disjoint labels, and scores of learners on them."""
 
-from __future__ import annotations
-
 import itertools
 import pickle
 

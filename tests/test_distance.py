@@ -1,7 +1,5 @@
 """Distances compared with the oracle, for all forms of points."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

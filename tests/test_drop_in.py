@@ -1,7 +1,5 @@
 """The nearest-neighbour estimators as replacements of scikit-learn's."""
 
-from __future__ import annotations
-
 import inspect
 import pickle
 import subprocess

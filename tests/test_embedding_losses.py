@@ -1,7 +1,5 @@
 """Losses compared with loops over pairs and triplets, and with finite differences."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import reference_losses as reference

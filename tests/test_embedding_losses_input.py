@@ -1,7 +1,5 @@
 """Losses: valid input, invalid input, and counts."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

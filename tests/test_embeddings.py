@@ -1,7 +1,5 @@
 """Embeddings compared with simple NumPy code, and gradients with finite differences."""
 
-from __future__ import annotations
-
 import itertools
 import pickle
 from dataclasses import replace

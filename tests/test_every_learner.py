@@ -1,7 +1,5 @@
 """Common behaviour of all learners: threads, callbacks, progress and files."""
 
-from __future__ import annotations
-
 import pickle
 import warnings
 from functools import cache, partial

@@ -1,7 +1,5 @@
 """Files of models and checkpoints: names, modes and allowed content."""
 
-from __future__ import annotations
-
 import copy
 import os
 import subprocess

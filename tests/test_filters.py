@@ -1,7 +1,5 @@
 """Searches with `where` equal a sort of the distances to the allowed points."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from stored import Stored

@@ -1,7 +1,5 @@
 """Tables of pandas, polars, Arrow and others, as points and as labels."""
 
-from __future__ import annotations
-
 import datetime
 import decimal
 import pickle

@@ -1,7 +1,5 @@
 """The fuzzer detects faults, and a short run finds none."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The loss of votes: values compared with inference, gradients with finite differences."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from reference import numeric_gradient

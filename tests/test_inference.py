@@ -1,7 +1,5 @@
 """Inference of neighbour sets, compared with enumeration, and points with given distances."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from reference import squared_distances

@@ -1,7 +1,5 @@
 """Initial maps and matrices of training, and the map of a given matrix M."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from minibatch_cases import Counted

@@ -1,7 +1,5 @@
 """The judge: splits, measures, the rule, and what learners do with it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.sparse import csr_array

@@ -1,7 +1,5 @@
 """Label distances by name, function and matrix, for vectors and other labels."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Losses of continuous labels do not depend on rounding or on the scale of labels."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import reference_losses as reference

@@ -1,7 +1,5 @@
 """The command line: output, files and errors."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Errors equal those of metric-learn 0.7: types and exact messages."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """LMNN with a metric for each class: the loss compared with loops, the search, an application."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.optimize import check_grad

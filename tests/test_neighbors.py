@@ -1,7 +1,5 @@
 """Nearest neighbours, compared with a sort of all distances, including ties."""
 
-from __future__ import annotations
-
 import time
 from functools import partial
 

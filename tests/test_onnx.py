@@ -1,7 +1,5 @@
 """ONNX models return the same results as the learners."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

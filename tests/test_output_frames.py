@@ -1,7 +1,5 @@
 """Data frames as output of transformers."""
 
-from __future__ import annotations
-
 import pickle
 from itertools import product
 

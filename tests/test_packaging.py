@@ -1,7 +1,5 @@
 """The contents of a release: the sdist, and consistency of the conda recipe with pyproject.toml."""
 
-from __future__ import annotations
-
 import json
 import re
 import runpy

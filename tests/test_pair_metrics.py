@@ -1,7 +1,5 @@
 """Metrics of scored pairs and of graded relevance, by formulas in loops."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.sparse import coo_array, csr_array

@@ -1,7 +1,5 @@
 """Plots: their data, axes and artists."""
 
-from __future__ import annotations
-
 import matplotlib as mpl
 import numpy as np
 import pandas as pd

@@ -1,7 +1,5 @@
 """Estimators with a learner, compared with scikit-learn's on transformed points."""
 
-from __future__ import annotations
-
 import pickle
 from itertools import product
 

@@ -1,7 +1,5 @@
 """Values of an estimator's `metric`: learners, fitted or not, pipelines, and matrices."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

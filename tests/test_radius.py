@@ -1,7 +1,5 @@
 """Neighbours within a radius, compared with all distances, including points at the radius."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from reference import squared_distances

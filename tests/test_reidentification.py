@@ -1,7 +1,5 @@
 """Metrics of re-identification and verification, compared with slow definitions."""
 
-from __future__ import annotations
-
 import sys
 from itertools import product
 

@@ -1,7 +1,5 @@
 """Relevance of features, and the HTML table of a fitted learner."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

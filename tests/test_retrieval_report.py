@@ -1,7 +1,5 @@
 """Scores and their intervals, and the report that holds them."""
 
-from __future__ import annotations
-
 import pickle
 from inspect import signature
 

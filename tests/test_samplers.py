@@ -1,7 +1,5 @@
 """Samplers: properties of batches, and neighbours in label space by brute force."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.base import clone

@@ -1,7 +1,5 @@
 """Units of the data, and their scatter."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Searches by cosine and inner product, against all pairs in the order of the coordinates."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

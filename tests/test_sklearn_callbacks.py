@@ -1,7 +1,5 @@
 """scikit-learn's callbacks (1.9 and later), called by iterative learners."""
 
-from __future__ import annotations
-
 import inspect
 import pickle
 import warnings

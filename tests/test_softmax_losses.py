@@ -1,7 +1,5 @@
 """NCA, MLKR, MCML and LDML, beyond what `test_embedding_losses.py` tests of all losses."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from reference import squared_distances

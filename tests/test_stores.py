@@ -1,7 +1,5 @@
 """Learned distances in vector stores, as shown on the page on neighbours."""
 
-from __future__ import annotations
-
 import csv
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Singular values if LAPACK's gesdd fails to converge; roots and inverses of covariances."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

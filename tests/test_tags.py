@@ -1,7 +1,5 @@
 """Tags in place of classes: losses, samplers, metrics and learners."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.sparse import csr_array, csr_matrix

@@ -1,7 +1,5 @@
 """Labels and weights of samples."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

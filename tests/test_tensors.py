@@ -1,7 +1,5 @@
 """Tensors of PyTorch on the CPU as points and labels, without a copy."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The number of threads of the kernels, its settings, and equal results for any number."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

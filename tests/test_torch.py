@@ -1,7 +1,5 @@
 """The PyTorch bridge; skipped without PyTorch, which is optional."""
 
-from __future__ import annotations
-
 import doctest
 
 import numpy as np

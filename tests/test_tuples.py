@@ -1,7 +1,5 @@
 """Tuples given as points, or as indices into an array of points."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from reference import peak_memory

@@ -1,7 +1,5 @@
 """``fit(..., validate=True)``: is the learned distance better than the Euclidean one?"""
 
-from __future__ import annotations
-
 from inspect import signature
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Warnings name the line of the user."""
 
-from __future__ import annotations
-
 import ast
 import re
 import warnings

@@ -1,7 +1,5 @@
 """Wrong calls that users of scikit-learn make, and what each message must name."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Callbacks of trained learners, for their parameter `callbacks`."""
 
-from __future__ import annotations
-
 from metricfast.training.callbacks import Checkpoint
 from metricfast.training.history import SolverState
 

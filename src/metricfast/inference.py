@@ -1,7 +1,5 @@
 """Sets of neighbours whose vote is right, or costs most: the inference of latent neighbour sets."""
 
-from __future__ import annotations
-
 from metricfast.distances.inference import (
     Inference,
     both,

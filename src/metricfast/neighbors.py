@@ -1,7 +1,5 @@
 """Learned distances between points, and nearest neighbours: functions and estimators."""
 
-from __future__ import annotations
-
 from metricfast.distances.database import Database
 from metricfast.distances.neighbors import (
     kneighbors,

@@ -1,7 +1,5 @@
 """Solvers of trained learners, for their parameter `solver`."""
 
-from __future__ import annotations
-
 from metricfast.training.solvers import (
     LBFGS,
     SGD,

@@ -3,8 +3,6 @@
 ``python -m tests.fuzz --calls 1000000`` from the root of the project; ``--help`` tells the rest.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Average neighbourhood margin maximisation."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris

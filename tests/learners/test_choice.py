@@ -1,7 +1,5 @@
 """Embeddings: choice of the start, the number of epochs and normalisation by data."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Common behaviour of learners with a closed-form solution, and of SDML on classes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.base import clone

@@ -1,7 +1,5 @@
 """The number of pairs that learners draw from class labels by default."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

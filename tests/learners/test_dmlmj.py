@@ -1,7 +1,5 @@
 """Distance metric learning through maximisation of the Jeffrey divergence."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.linalg import eig

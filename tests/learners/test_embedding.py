@@ -1,7 +1,5 @@
 """The embedding learner: results, continuation and end of training."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The embedding learner between epochs, and invalid labels, points and parameters."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from embedding_cases import NCA, X, Y

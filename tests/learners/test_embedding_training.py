@@ -1,7 +1,5 @@
 """The embedding learner: interrupted training."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

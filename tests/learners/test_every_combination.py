@@ -1,7 +1,5 @@
 """All combinations of loss, labels, embedding, sampler and database train or raise clearly."""
 
-from __future__ import annotations
-
 import re
 from itertools import product
 

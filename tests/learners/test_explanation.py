@@ -1,7 +1,5 @@
 """Explanations of votes: sets of neighbours, losses, and what training moves."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Classes with few points: half of the classes are held out to decide whether to train."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Queries and a database in pipelines, searches and cross-validation."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A side without parameters remains fixed."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from c_library import Model as CModel

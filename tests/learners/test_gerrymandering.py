@@ -1,7 +1,5 @@
 """Learners by neighbourhood gerrymandering."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Geometric mean metric learning."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

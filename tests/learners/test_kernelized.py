@@ -1,7 +1,5 @@
 """Learners in the feature space of a kernel."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

@@ -1,7 +1,5 @@
 """KISSME and XQDA, against the authors' formulas over pairs in long double."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Loss, sampler, scores and metrics of a learner share a label distance that is given once."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist

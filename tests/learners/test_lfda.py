@@ -1,7 +1,5 @@
 """Local Fisher discriminant analysis against its definition."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from reference import peak_memory

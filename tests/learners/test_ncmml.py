@@ -1,7 +1,5 @@
 """Nearest class mean metric learning."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.optimize import approx_fprime, minimize

@@ -1,7 +1,5 @@
 """Online learning of a bilinear similarity, compared with a slow implementation."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

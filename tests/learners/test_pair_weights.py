@@ -1,7 +1,5 @@
 """Weights of points, for learners that draw pairs of them, and weights of given pairs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris

@@ -1,7 +1,5 @@
 """Losses, samplers and embeddings in learners: presets, all built-in and user-defined ones."""
 
-from __future__ import annotations
-
 from inspect import signature
 
 import numpy as np

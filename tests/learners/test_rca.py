@@ -1,7 +1,5 @@
 """Relevant components analysis against its definition."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.linalg import eigh, sqrtm

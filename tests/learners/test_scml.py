@@ -1,7 +1,5 @@
 """Sparse compositional metric learning, compared with slow implementations."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from reference import peak_memory

@@ -1,7 +1,5 @@
 """Sparse distance metric learning: optimality conditions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.base import clone

@@ -1,7 +1,5 @@
 """Choices by held-out points, with few points and many features."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Metrics of drawn pairs, shrunk towards simpler ones."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.base import clone

@@ -1,7 +1,5 @@
 """With more features than points, training in the span of the points gives the same map."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from dataclasses import replace
 from itertools import product

@@ -1,7 +1,5 @@
 """Sparse points give the same results as dense points."""
 
-from __future__ import annotations
-
 from functools import partial
 from inspect import signature
 from itertools import product

@@ -1,7 +1,5 @@
 """Common behaviour of all learners that use the training loop."""
 
-from __future__ import annotations
-
 import json
 import math
 import pickle

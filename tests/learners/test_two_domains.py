@@ -1,7 +1,5 @@
 """Queries and database of different points, with different features."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Features in unlike units: learners learn from standardised ones if these are better."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

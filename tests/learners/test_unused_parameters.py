@@ -1,7 +1,5 @@
 """Parameters that would be ignored are refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.base import clone

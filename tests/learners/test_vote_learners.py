@@ -1,7 +1,5 @@
 """Gerrymandering learners: stored data, invalid input and reports."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import skops.io

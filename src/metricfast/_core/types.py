@@ -1,7 +1,5 @@
 """Aliases of the most frequent types."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Comparison of learners with each other and with the Euclidean distance, for given data."""
 
-from __future__ import annotations
-
 from metricfast.comparison.result import Comparison, Row
 from metricfast.comparison.run import compare
 

@@ -3,8 +3,6 @@
 Needs Dask: ``pip install dask distributed``.
 """
 
-from __future__ import annotations
-
 try:
     import dask.array  # noqa: F401
     import distributed  # noqa: F401

@@ -9,8 +9,6 @@ gradient by the parameters, given the gradient by the embedded points::
     gradients = embedding.backward(parameters, cache, upstream)
 """
 
-from __future__ import annotations
-
 from metricfast.embeddings._asymmetric import Asymmetric
 from metricfast.embeddings._base import Embedding
 from metricfast.embeddings._linear import Identity, Linear

@@ -31,8 +31,6 @@ attribute                  meaning
 ========================== ===================================================
 """
 
-from __future__ import annotations
-
 from metricfast.losses._all_pairs import LDML, MCML, MLKR, NCA
 from metricfast.losses._compiled import Compiled
 from metricfast.losses._continuous import BoundedRatio, LogRatio, RankNContrast, Ratio

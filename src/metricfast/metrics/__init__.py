@@ -10,8 +10,6 @@ similar and dissimilar pairs. :func:`identification_report` searches for people,
 not in the database.
 """
 
-from __future__ import annotations
-
 from metricfast.metrics._cross_validate import (
     CrossValidation,
     cross_validate_retrieval,

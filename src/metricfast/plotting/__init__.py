@@ -4,8 +4,6 @@ The `from_...` methods of a display compute the data and draw them, into `ax` if
 attributes hold the data, `ax_` the axes and `figure_` the figure. `plot` draws again.
 """
 
-from __future__ import annotations
-
 try:
     import matplotlib  # noqa: F401
 except ImportError as error:

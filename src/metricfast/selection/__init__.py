@@ -1,7 +1,5 @@
 """Choose between the given distance and learned distances by held-out data."""
 
-from __future__ import annotations
-
 from metricfast.selection._judge import Judge, Judgement
 
 __all__ = ["Judge", "Judgement"]
