@@ -39,8 +39,6 @@ GIVEN_START, LINEAR, STANDARDIZED, WHITENED = "given", "linear", "standardized",
 _WITHIN = 0.05
 # Variance of noise, relative to the mean variance, that every feature has within classes.
 _NOISE = 1e-6
-# The neighbour whose distance is the local scale of a point.
-_NEIGHBORS = 7
 # Number of points to choose a scale, and their root mean squared distance at its start.
 _SAMPLE = 500
 _FIRST_SPREAD = 4.0
