@@ -13,8 +13,6 @@ from sklearn import datasets
 
 import metricfast
 
-__all__ = ["main"]
-
 _DATA = ("wine", "iris", "breast_cancer", "digits")
 
 

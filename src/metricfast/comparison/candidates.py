@@ -16,8 +16,6 @@ from metricfast.learners.base.learner import BaseMetricLearner
 from metricfast.predictors.multi_metric import MultiMetricLMNN
 from metricfast.predictors.soft import NCAClassifier, NCARegressor
 
-__all__ = ["DISTANCES", "as_learners", "class_of", "of_numbers", "suited"]
-
 # Fixed distances to compare with, on scaled points.
 DISTANCES = ("cityblock", "cosine")
 

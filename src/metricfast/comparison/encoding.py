@@ -12,8 +12,6 @@ from metricfast._core.frames import as_table, column_of, columns_of, kind_of, mi
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.predictors.tables import Table
 
-__all__ = ["TableEncoder", "encoder_of"]
-
 
 class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Standardise numbers, mark missing ones, and encode categories as `NCAClassifier` does.

@@ -11,8 +11,6 @@ from metricfast._core.targets import as_label_array, check_class_labels, flatten
 from metricfast._core.types import Array, Floats
 from metricfast.metrics._selection import look_continuous
 
-__all__ = ["ComparedLabels", "shares"]
-
 
 def shares(predicted: Any, labels: Array, variances: Floats | None) -> Floats:
     """Return the contribution of each point to the score, which is their mean.

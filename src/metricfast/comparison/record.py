@@ -14,8 +14,6 @@ from metricfast.selection._folds import Path
 from metricfast.training.checkpoint import CheckpointFile
 from metricfast.training.fingerprint import fingerprint
 
-__all__ = ["Record"]
-
 
 class Record:
     """Finished trials, by predictor and fold number, optionally stored in a file.

@@ -8,8 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-__all__ = ["CONSTANT", "EUCLIDEAN", "HEADINGS", "SCALED", "Comparison", "Row", "p_text"]
-
 EUCLIDEAN, SCALED = "Euclidean", "scaled Euclidean"
 CONSTANT = "one answer"  # predicts the most frequent class or the mean
 HEADINGS = ("", "score", "95 % interval", "difference", "adjusted p", "", "fit s")

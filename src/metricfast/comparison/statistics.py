@@ -9,8 +9,6 @@ from scipy import stats
 
 from metricfast._core.types import Floats
 
-__all__ = ["adjusted", "expected_of_the_best", "paired_p_value"]
-
 _DRAWS = 200
 
 

@@ -13,8 +13,6 @@ from metricfast.distances.neighbors import paired_distances
 from metricfast.losses._bound import is_whole
 from metricfast.samplers import Batch
 
-__all__ = ["MARGIN", "ImpostorLists", "TargetsAndImpostors"]
-
 MARGIN = 1.0
 
 # Cost of a listed pair relative to a pair of the full search. The full search is a matrix product,

@@ -25,8 +25,6 @@ from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
 from metricfast.training.span import MapOfSpan
 
-__all__ = ["LDML"]
-
 # Mean squared distance at the start, at which probabilities differ between pairs but are not near 0
 # or 1.
 _START = 4.0

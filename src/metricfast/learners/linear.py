@@ -39,8 +39,6 @@ from metricfast.training.stopping import as_stopping_rule
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["AllPairsLearner", "LinearLearner", "earlier_map"]
-
 # Most features of a discriminant start, which takes cubic time.
 _WIDE = 500
 

@@ -32,8 +32,6 @@ from metricfast.training.problem import Problem, Traits
 from metricfast.training.samples import Samples
 from metricfast.training.solvers import LBFGS
 
-__all__ = ["LMNN"]
-
 # The number of targets by default.
 _MOST_TARGETS = 3
 # Mean squared distance to targets, relative to the margin, below which classes have collapsed.

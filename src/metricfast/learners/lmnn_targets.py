@@ -15,8 +15,6 @@ from metricfast.distances.neighbors import kneighbors
 from metricfast.training.chunks import Chunked
 from metricfast.training.embedded import map_points
 
-__all__ = ["find_targets", "targets_in_chunks", "targets_of_all"]
-
 # Maximum number of candidates of a class, for points on disk.
 _CANDIDATES = 1 << 16
 # Share of the memory for points kept as candidates for targets, if single rows are slow to read.

@@ -11,8 +11,6 @@ from metricfast.training.preconditioner import class_preconditioner
 from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
 
-__all__ = ["MCML"]
-
 
 @positional("init n_components max_iter tol verbose preprocessor random_state")
 @dataclass(eq=False, repr=False)

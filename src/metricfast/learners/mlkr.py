@@ -12,8 +12,6 @@ from metricfast.training.preconditioner import class_preconditioner
 from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples, as_targets
 
-__all__ = ["MLKR"]
-
 
 @positional("n_components init tol max_iter verbose preprocessor random_state")
 @dataclass(eq=False, repr=False)

@@ -12,8 +12,6 @@ from metricfast.learners.linear import AllPairsLearner
 from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
 
-__all__ = ["NCA"]
-
 
 @positional("init n_components max_iter tol verbose preprocessor random_state")
 @dataclass(eq=False, repr=False)

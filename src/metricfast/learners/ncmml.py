@@ -20,8 +20,6 @@ from metricfast.training.embedded_loss import EmbeddedLoss
 from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
 
-__all__ = ["NCMML"]
-
 
 @positional("n_components init max_iter tol verbose preprocessor random_state")
 @dataclass(eq=False, repr=False)

@@ -27,8 +27,6 @@ from metricfast.predictors.metric import Metric, ScikitLearn, is_learner, is_sea
 from metricfast.predictors.neighborhoods import Neighborhoods
 from metricfast.predictors.targets import rows_of_table
 
-__all__ = ["KNeighborsMixin", "NeighborsBase", "RadiusNeighborsMixin"]
-
 _MOST = 2**53
 
 

@@ -16,8 +16,6 @@ from metricfast.predictors.metric import is_learner
 from metricfast.predictors.neighborhoods import Neighborhoods, Weights
 from metricfast.predictors.targets import Classes, check_given, joined_weights, with_class_weight
 
-__all__ = ["KNeighborsClassifier", "RadiusNeighborsClassifier"]
-
 
 class Votes(NeighborsBase):
     """Base class of classifiers. The subclass provides the neighbours by its method `_found`.

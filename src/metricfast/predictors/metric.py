@@ -31,8 +31,6 @@ from metricfast.learners.embedding.metric import EmbeddedDistance, EmbeddedMetri
 from metricfast.learners.gerrymandering.fixed_database import FixedDatabase
 from metricfast.learners.kernel.kernel_map import KernelizedMetric
 
-__all__ = ["Metric", "ScikitLearn", "is_learner", "is_searched", "resolve"]
-
 _OWN_FUNCTIONS = (BilinearSimilarity, EmbeddedDistance, KernelizedMetric)
 _WANTED = (
     "metric must be a learner, a matrix L of shape (n_components, n_features), what get_metric "

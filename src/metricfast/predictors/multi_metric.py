@@ -42,8 +42,6 @@ from metricfast.training.history import PATIENCE, History
 from metricfast.training.lbfgs import minimize_smooth
 from metricfast.training.span import LazyBasis, MapOfSpan, trains_in_span
 
-__all__ = ["LocalObjective", "MultiMetricLMNN"]
-
 
 class LocalObjective:
     """Value of the loss, and its gradient by the maps of all classes.

@@ -14,14 +14,6 @@ from metricfast._core.types import Self
 from metricfast.predictors.base import KNeighborsMixin, NeighborsBase, RadiusNeighborsMixin
 from metricfast.predictors.metric import is_searched
 
-__all__ = [
-    "KNeighborsTransformer",
-    "NearestNeighbors",
-    "RadiusNeighborsTransformer",
-    "kneighbors_graph",
-    "radius_neighbors_graph",
-]
-
 
 class NearestNeighbors(KNeighborsMixin, RadiusNeighborsMixin, NeighborsBase, _Theirs):  # type: ignore[misc]
     """Search for neighbours, exactly, under a metric that is learned or given.

@@ -12,8 +12,6 @@ from scipy.sparse import csr_matrix
 
 from metricfast._core.types import Array, Floats, Integers
 
-__all__ = ["Neighborhoods", "Weights"]
-
 # Larger weights are scaled, because their sums and products with values might overflow.
 _LARGE = 2.0**500
 

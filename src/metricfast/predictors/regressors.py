@@ -17,8 +17,6 @@ from metricfast.predictors.metric import is_learner
 from metricfast.predictors.neighborhoods import Weights
 from metricfast.predictors.targets import as_outputs, check_given, joined_weights
 
-__all__ = ["KNeighborsRegressor", "RadiusNeighborsRegressor"]
-
 
 class Means(NeighborsBase):
     """Base class of regressors. The subclass provides the neighbours by its method `_found`."""

@@ -8,8 +8,6 @@ from sklearn.base import clone
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.embeddings import Embedding, Linear, Periodic
 
-__all__ = ["embed_rows", "shares_of_columns"]
-
 # Largest and smallest number of pairs of points per column. For a map that is not a sum over
 # columns, _MOST limits the number of embedded points over all columns. For wide tables,
 # _MOST_NUMBERS limits the size of the pairs.

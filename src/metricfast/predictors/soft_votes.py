@@ -17,8 +17,6 @@ from metricfast.distances.database import Database
 from metricfast.distances.neighbors import pairwise_distances
 from metricfast.predictors.neighborhoods import Neighborhoods
 
-__all__ = ["SoftVotes"]
-
 # Number of sampled queries that determine the number of neighbours to search for, and the share of
 # the votes that may be omitted.
 _SAMPLE, _LEAST = 64, 1e-4

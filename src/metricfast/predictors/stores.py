@@ -13,8 +13,6 @@ from metricfast._core.arrays import as_points
 from metricfast.learners.base.learner import is_linear
 from metricfast.predictors.metric import is_learner
 
-__all__ = ["to_faiss"]
-
 
 def to_faiss(metric: Any, X: ArrayLike | None = None, ids: ArrayLike | None = None) -> Any:
     """Make an index of faiss that searches under a linear map.

@@ -30,8 +30,6 @@ from metricfast._core.frames import (
 from metricfast._core.sparse import made_dense
 from metricfast._core.types import Array, Floats
 
-__all__ = ["NormalScores", "Table"]
-
 # Limit in standard deviations. Beyond it, periodic features lose all digits, and squares may
 # overflow.
 _FARTHEST = 1e4

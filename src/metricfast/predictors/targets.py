@@ -28,11 +28,6 @@ from metricfast._core.types import Array, Floats, Integers
 from metricfast.predictors.metric import is_searched
 from metricfast.selection._judge import Judge, as_judge
 
-__all__ = [
-    "Classes", "as_outputs", "check_given", "joined_weights", "judge_of_points", "rows_of_table",
-    "with_class_weight",
-]  # fmt: skip
-
 
 def check_given(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
     """Validate that points and targets have the same length, and return both."""

@@ -9,8 +9,6 @@ import numpy as np
 
 from metricfast._core.types import Array, Floats
 
-__all__ = ["choose", "excess", "means", "near_best"]
-
 _Start = TypeVar("_Start")
 
 

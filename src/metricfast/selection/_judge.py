@@ -19,11 +19,6 @@ from metricfast.selection._evidence import choose, means
 from metricfast.selection._measures import MEASURES, Measure, of_distances, order
 from metricfast.selection._splits import Part, split_points
 
-__all__ = [
-    "Judge", "JudgeParameter", "Judgement", "Verdict", "as_judge", "in_single_precision",
-    "join_parts", "judge_costs", "judge_maps", "judge_path", "judge_tuples",
-]  # fmt: skip
-
 # Number of settings that are printed, out of more.
 _SHOWN = 12
 # The measures of "auto", by the kind of labels.

@@ -15,8 +15,6 @@ from scipy.sparse import issparse
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.distances.neighbors import kneighbors, nearest_of_arrays, pairwise_distances
 
-__all__ = ["MEASURES", "Measure", "of_distances", "order", "pair_order"]
-
 # Called with embedded queries, their labels, the embedded database, its labels and weights, and the
 # keyword arguments of the search: `exclude`, `where` and `n_jobs`, and `search`, a function in
 # place of `kneighbors` where distances are not those of embedded points. Labels are class indices;

@@ -14,11 +14,6 @@ from metricfast._core.targets import by_appearance
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, Integers, RandomState
 
-__all__ = [
-    "Fold", "Part", "check_folds", "class_halves", "deal_groups", "deal_in_order", "deal_pairs",
-    "split_points", "split_tuples",
-]  # fmt: skip
-
 # Classes are held out, instead of points, if the median class has fewer points than the first
 # number, or if there are more classes per point of it than the second: new classes are then likely.
 _FEW_POINTS, _MANY_CLASSES = 5, 2

@@ -24,11 +24,6 @@ from metricfast._core.stores import in_memory
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast.samplers import Batch
 
-__all__ = [
-    "POOL", "SHARE", "Chunked", "batches_of", "hold", "mean_and_exponent", "mean_of", "rows_of",
-    "subtract_mean",
-]  # fmt: skip
-
 # Bytes per block. Smaller blocks mix the rows of the source better.
 _BLOCK = 1 << 20
 # Share of the memory for a chunk (the next one is read at the same time), and minimum blocks.

@@ -9,8 +9,6 @@ from metricfast._core.arrays import as_threads
 from metricfast._core.warn import warn_user
 from metricfast.training.solvers import Solver
 
-__all__ = ["warn_of_cost"]
-
 # Seconds of a thread: for a pair of points, and for each of its coordinates; for an entry of a map
 # and a point, and for a step of the solver.
 _PAIR, _COORDINATE, _PRODUCT, _CHANGE = 2e-9, 1.25e-10, 4e-10, 6e-9

@@ -22,8 +22,6 @@ from metricfast.training.problem import Problem, is_learnable
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["EmbeddedLoss"]
-
 
 class EmbeddedLoss:
     """The loss of embedded points, as a function ``loss(arrays, batch, part)`` of the parameters.

@@ -14,8 +14,6 @@ from sklearn.base import BaseEstimator
 
 from metricfast._core.sources import Source
 
-__all__ = ["fingerprint", "params_of"]
-
 # Parameters without influence on iterations, and parameters that set their number.
 _INCIDENTAL = {"verbose", "n_jobs", "callbacks", "warm_start", "preprocessor"}
 _COUNTS = ("max_iter", "max_epochs")

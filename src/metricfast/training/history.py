@@ -10,8 +10,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["DivergedError", "History", "Metrics", "SolverState", "Vector"]
-
 Vector = NDArray[Any]
 # Attributes of a history that a snapshot holds.
 _ARRAYS, _LISTS = ("x", "best_x", "before_best", "refreshed"), ("curve", "costs")

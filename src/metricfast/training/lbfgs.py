@@ -18,8 +18,6 @@ from sklearn.exceptions import ConvergenceWarning
 from metricfast._core.warn import warn_user
 from metricfast.training.history import DivergedError, History, Vector
 
-__all__ = ["minimize_hinge", "minimize_smooth"]
-
 Function = Callable[[Vector], tuple[float, Vector]]
 
 

@@ -25,8 +25,6 @@ from metricfast.training.solvers import Solver
 from metricfast.training.splits import Split, splits_of
 from metricfast.training.train import solve
 
-__all__ = ["Candidates", "Choice", "select_training"]
-
 # Errors of a training on a part of the points.
 _FAILURES = (DivergedError, ValueError, np.linalg.LinAlgError)
 

@@ -26,8 +26,6 @@ from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
 from metricfast.training.span import WithConstant
 
-__all__ = ["Evaluator", "Objective", "neighbor_error"]
-
 Array = NDArray[Any]
 # Evaluates the loss of an objective elsewhere, for example on a cluster.
 Evaluator = Callable[[EmbeddedLoss, list[Array], Batch | None], tuple[float, list[Array]]]

@@ -13,8 +13,6 @@ from metricfast._core.types import Integers, RandomState
 from metricfast.samplers import Batch
 from metricfast.training.chunks import POOL, Chunked
 
-__all__ = ["batches_of_both", "is_beyond"]
-
 
 def is_beyond(*sides: Any) -> bool:
     """Return whether one of the sides is read in chunks."""

@@ -15,15 +15,6 @@ from scipy.linalg.lapack import dtrtri
 from metricfast._core.scatter import square_root, within_scatter
 from metricfast._core.sparse import WIDE
 
-__all__ = [
-    "FULL_BASIS",
-    "FlatParameters",
-    "PSDProjection",
-    "Preconditioner",
-    "ScaledParameters",
-    "class_preconditioner",
-]
-
 Array = NDArray[Any]
 # Up to this many features, variables are changed fully: n_features^3 once, its square in memory.
 FULL_BASIS = WIDE

@@ -16,16 +16,6 @@ from metricfast.training.preconditioner import FlatParameters
 from metricfast.training.samples import Samples
 from metricfast.training.span import MapOfSpan
 
-__all__ = [
-    "EMBEDDING",
-    "DrawsBatches",
-    "Penalty",
-    "Problem",
-    "Traits",
-    "is_continuous",
-    "is_learnable",
-]
-
 # Returns value and gradients, given the current and the initial parameters.
 Penalty = Callable[[list[Array], list[Array]], tuple[float, list[Array]]]
 # Takes an objective, a random generator and a batch size. Returns a function that draws the batches

@@ -18,8 +18,6 @@ from metricfast.training.adapters import checked_batches, prepared
 from metricfast.training.chunks import batches_of
 from metricfast.training.objective import Objective
 
-__all__ = ["SamplerBatches", "check_neighbors_of"]
-
 
 @dataclass(frozen=True)
 class SamplerBatches:

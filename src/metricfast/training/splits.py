@@ -15,8 +15,6 @@ from metricfast.selection._measures import Measure
 from metricfast.selection._splits import DENSE_VALUES, Part, class_halves
 from metricfast.training.samples import Samples, deduplicate
 
-__all__ = ["Split", "holds_classes_out", "splits_of"]
-
 
 @dataclass(frozen=True, eq=False)
 class Split:

@@ -28,11 +28,6 @@ from metricfast.training.preconditioner import FlatParameters
 from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
 
-__all__ = [
-    "DISCRIMINANTS", "GIVEN_START", "LINEAR", "STANDARDIZED", "STARTS", "WHITENED", "begin_at",
-    "best_scale", "choose_scale", "sample_points", "spread",
-]  # fmt: skip
-
 GIVEN_START, LINEAR, STANDARDIZED, WHITENED = "given", "linear", "standardized", "whitened"
 # Multiple of the identity that is added to the scatter within classes, relative to its mean
 # variance.

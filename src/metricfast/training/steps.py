@@ -15,8 +15,6 @@ from metricfast._core.dispatch import get_kernels
 from metricfast._core.warn import warn_user
 from metricfast.training.history import DivergedError, History, Vector
 
-__all__ = ["RISE", "Rule", "Steps", "minimize_minibatch", "run_epoch"]
-
 # Growth of the loss by this factor exceeds the noise of mini-batches: training diverges.
 RISE = 10
 # If the first epoch seems to diverge, its first value is replaced by the mean over these batches.

@@ -17,8 +17,6 @@ from metricfast._core.sources import Source
 from metricfast._core.targets import by_appearance
 from metricfast._core.types import Integers, RandomState
 
-__all__ = ["HeldOut", "as_stopping_rule", "hold_out", "naming_held_out"]
-
 
 @dataclass(eq=False, repr=False)
 class HeldOut(BaseEstimator):  # type: ignore[misc]

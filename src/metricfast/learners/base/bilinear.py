@@ -13,8 +13,6 @@ from metricfast._core.mahalanobis import as_vectors, finite_between
 from metricfast._core.types import Array, Integers
 from metricfast.learners.base.learner import BaseMetricLearner
 
-__all__ = ["BilinearMixin", "BilinearSimilarity"]
-
 # Number of points per product with W.
 _BLOCK_SIZE = 4096
 

@@ -18,15 +18,6 @@ from metricfast._core.wide_map import AnyMap, WideMap
 from metricfast.selection._judge import Judge, as_judge, judge_maps
 from metricfast.selection._splits import Part
 
-__all__ = [
-    "GIVEN_UNITS",
-    "advise",
-    "choose_setting",
-    "choose_units",
-    "judge_settings",
-    "standardizing",
-]
-
 # The distances that need no learning.
 _UNLEARNED = "given distance", "standardised features"
 # Ratio of the standard deviations of features up to which their units count as alike.

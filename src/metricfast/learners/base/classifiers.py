@@ -13,8 +13,6 @@ from metricfast._core.types import Array, Integers
 from metricfast.learners.base.inputs import tuples_of
 from metricfast.learners.base.learner import BaseMetricLearner
 
-__all__ = ["PairsClassifierMixin", "QuadrupletsClassifierMixin", "TripletsClassifierMixin"]
-
 
 class PairsClassifierMixin(ClassifierMixin, BaseMetricLearner):  # type: ignore[misc]
     """Mixin of learners on pairs, which are similar (1) or dissimilar (-1).

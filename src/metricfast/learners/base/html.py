@@ -10,8 +10,6 @@ import numpy as np
 
 from metricfast.learners.base.relevance import feature_names
 
-__all__ = ["learned_rows", "learned_table", "with_table"]
-
 # Maximum number of features in the table.
 _MOST = 5
 

@@ -11,8 +11,6 @@ from metricfast._core.checks import check_points, check_preprocessor
 from metricfast._core.parameters import check_parameters, take_renamed
 from metricfast._core.tuples import TupleSet, index_tuples
 
-__all__ = ["begin_fit", "forget", "points_of", "tuples_of"]
-
 
 def begin_fit(learner: Any) -> None:
     """Check the parameters, and delete the fitted attributes of an earlier fit."""

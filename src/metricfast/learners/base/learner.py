@@ -30,10 +30,6 @@ from metricfast.learners.base.relevance import in_spreads, shares_of_features
 from metricfast.learners.base.validation import validate_fit
 from metricfast.training.span import GIVEN, GivenAxes, SquareOf
 
-__all__ = [
-    "BaseMetricLearner", "MahalanobisMixin", "MetricTransformer", "embed_points", "is_linear",
-]  # fmt: skip
-
 
 class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
     """Base class of all metric learners.

@@ -10,8 +10,6 @@ from metricfast._core.arrays import scaled_alike
 from metricfast._core.points import spread_of_features
 from metricfast._core.types import Array, Floats
 
-__all__ = ["feature_names", "in_spreads", "shares_of_features"]
-
 
 def in_spreads(L: Array, X: Any = None) -> Floats:
     """Return the map for features in units of their standard deviations in X, times a factor.

@@ -30,8 +30,6 @@ from metricfast.selection._judge import Judge, Judgement, as_judge, judge_path, 
 from metricfast.selection._measures import Measure, label_distance, of_distances, pair_order
 from metricfast.selection._splits import ENOUGH, Part, split_points, split_tuples
 
-__all__ = ["validate_fit"]
-
 _NAMES = ["given distance", "learned distance"]
 # One of so many parts of the points is held out.
 _N_PARTS = 5

@@ -58,8 +58,6 @@ from metricfast.training.solvers import (
 from metricfast.training.steps import RISE
 from metricfast.training.stopping import as_stopping_rule
 
-__all__ = ["BaseEmbeddingLearner"]
-
 # Epochs without improvement after which the training of a part stops, if there are classes. The
 # costs of numbers vary too much to stop.
 _PATIENCE = 7

@@ -37,8 +37,6 @@ from metricfast.training.chunks import hold
 from metricfast.training.problem import is_continuous, is_learnable
 from metricfast.training.samples import Samples
 
-__all__ = ["check_database", "check_parts", "load_points", "share_label_distance"]
-
 
 def check_parts(
     loss: Any,

@@ -12,8 +12,6 @@ from metricfast.learners.embedding.base import BaseEmbeddingLearner
 from metricfast.samplers import ClassBalanced, Sampler, Uniform
 from metricfast.training.problem import is_continuous
 
-__all__ = ["EmbeddingLearner"]
-
 
 @dataclass(eq=False, repr=False)
 class EmbeddingLearner(BaseEmbeddingLearner):

@@ -30,8 +30,6 @@ from metricfast.learners.base.learner import BaseMetricLearner, MetricTransforme
 from metricfast.metrics import mean_label_distance_at_k, precision_at_1
 from metricfast.training.embedded import EMBEDDED, embed
 
-__all__ = ["SCORE_NEIGHBORS", "EmbeddedDistance", "EmbeddedMetricMixin"]
-
 # Minimum number of points per block of embeddings.
 _LEAST = 64
 # Number of neighbours for scores of continuous labels.

@@ -15,8 +15,6 @@ from metricfast.embeddings import MLP, Embedding, Linear
 from metricfast.learners.embedding.base import BaseEmbeddingLearner
 from metricfast.samplers import ClassBalanced, DenseTriplet, Sampler, Uniform
 
-__all__ = ["LogRatioLearner", "ProxyNCALearner", "TripletLearner"]
-
 
 @dataclass(eq=False, repr=False)
 class LogRatioLearner(BaseEmbeddingLearner):

@@ -19,8 +19,6 @@ from metricfast.training.adapters import initial_parameters
 from metricfast.training.samples import Samples
 from metricfast.training.starts import GIVEN_START, LINEAR, STARTS, WHITENED
 
-__all__ = ["alternatives", "given_of", "start_at"]
-
 # Two maps, of queries and database, whose features are correlated.
 CORRELATED = "correlated"
 # Multiple of the identity that is added to covariances, relative to their mean variance.

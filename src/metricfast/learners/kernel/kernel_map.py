@@ -14,8 +14,6 @@ from sklearn.kernel_approximation import Nystroem
 from metricfast._core.mahalanobis import as_vectors, finite_between
 from metricfast._core.types import Array
 
-__all__ = ["KernelizedMetric", "fit_kernel_map", "map_kernel_points", "origin_of"]
-
 # Shift-invariant kernels.
 _OF_DIFFERENCES = ("rbf", "laplacian")
 _OF_ABSOLUTE_DIFFERENCES = ("laplacian", "chi2")

@@ -27,8 +27,6 @@ from metricfast.learners.kernel.kernel_map import (
     origin_of,
 )
 
-__all__ = ["KernelizedMetricLearner"]
-
 _OF_MAP = ("kernel", "gamma", "degree", "coef0", "method", "random_state")
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
