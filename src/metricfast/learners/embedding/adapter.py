@@ -85,8 +85,9 @@ class AdapterLearner(EmbeddedMetricMixin):
         :class:`~metricfast.selection.Judge`, of which `n_splits` and `errors` may be set. With
         None, nothing is held out: the map starts from the identity, with a fixed penalty.
     warm_start : bool, default=False
-        Continue from the map of the last fit, if there is one, which new pairs may improve. The
-        judge compares with it in place of the points as given: if no map is better on held-out
+        Continue from the map of the last fit, if there is one, which new pairs may improve. Give
+        new pairs alone: the judge would find the map too good on pairs that it has learned from.
+        The judge compares with it in place of the points as given: if no map is better on held-out
         pairs by one standard error, it stays, without a warning. Points as given may still win.
     preprocessor : array-like or callable, optional
         Returns the points where `pairs` holds indicators of points.

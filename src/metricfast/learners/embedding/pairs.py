@@ -417,11 +417,17 @@ class _PositivesLoss:
     has_lists = False
 
     def __init__(self, loss: BaseLoss, pairs: Pairs, n_jobs: int | None) -> None:
-        relevance, weight = pairs.relevance, pairs.query_weight
-        classes = csr_array(eye_array(len(pairs.database)))
-        self._bound = loss.on(relevance, weight, y_database=classes, n_jobs=n_jobs)
-        self._own = pairs.own
+        relevance, weight, own = pairs.relevance, pairs.query_weight, pairs.own
         self.blocks = pairs.blocks
+        self._bound = {}  # by the first query of a block: the loss, and the places of own points
+        for some, others in self.blocks:
+            classes = csr_array(eye_array(len(others)))
+            bound = loss.on(
+                relevance[some][:, others], weight[some], y_database=classes, n_jobs=n_jobs
+            )
+            places = np.minimum(np.searchsorted(others, own[some]), len(others) - 1)
+            exclude = np.where(others[places] == own[some], places, -1)
+            self._bound[int(some[0])] = bound, exclude
 
     def evaluate_two_sided(
         self, Z: Array, Z_database: Array, rows: Any = None, database_rows: Any = None,
@@ -430,10 +436,14 @@ class _PositivesLoss:
         """Return the value and both gradients: of a block, or the mean over all of them."""
         del exclude
         if database_rows is not None:
-            return self._evaluate(Z, Z_database, rows, database_rows)
+            bound, own = self._bound[int(rows[0])]
+            found: tuple[float, tuple[Array, Array]] = bound.evaluate_two_sided(
+                Z, Z_database, exclude=own
+            )
+            return found
         total, dZ, dZ_database = 0.0, np.zeros_like(Z), np.zeros_like(Z_database)
         for some, others in self.blocks:
-            value, (of_queries, of_database) = self._evaluate(
+            value, (of_queries, of_database) = self.evaluate_two_sided(
                 Z[some], Z_database[others], some, others
             )
             share = len(some) / len(Z)
@@ -441,15 +451,6 @@ class _PositivesLoss:
             dZ[some] = share * of_queries
             dZ_database[others] += share * of_database
         return total, (dZ, dZ_database)
-
-    def _evaluate(
-        self, Z: Array, Z_database: Array, rows: Integers, database_rows: Integers
-    ) -> tuple[float, tuple[Array, Array]]:
-        """Return the value and both gradients of sorted database rows, without own points."""
-        own = self._own[rows]
-        places = np.minimum(np.searchsorted(database_rows, own), len(database_rows) - 1)
-        exclude = np.where(database_rows[places] == own, places, -1)
-        return self._bound.evaluate_two_sided(Z, Z_database, rows, database_rows, exclude)
 
     def for_thread(self, n_jobs: int | None) -> _PositivesLoss:
         """Return the loss itself."""
