@@ -388,7 +388,7 @@ def _relevance(
     if are_tags(labels) or are_tags(database_labels):
         tags, others = both_tags(labels, database_labels, names, sizes)
         mask, pair = search.where
-        if mask is None or search.where.alike:
+        if mask is None or mask.ndim == 1:
             relevant = n_shared(tags, others if mask is None else others[mask])
         else:
             each = (n_shared(tags[[i]], others[row]) for i, row in enumerate(mask))

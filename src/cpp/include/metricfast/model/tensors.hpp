@@ -63,7 +63,6 @@ class TensorFile {
         check_places();
     }
 
-    const std::map<std::string, std::string> &metadata() const { return metadata_; }
     const std::map<std::string, Tensor> &tensors() const { return tensors_; }
 
     std::size_t n_bytes() const { return content_->size(); }

@@ -26,12 +26,15 @@ class ClassRanks {
           filter_(filter) {}
 
     /// Returns the statistics of a query's ranking.
-    /// \param lower a bound for each position.
+    /// \param lower a bound for each position; that of an excluded row changes.
     /// \param begin, end the positions of the query's class.
-    RankSummary run(Index query, const float *lower, double norm, Index begin, Index end) {
+    RankSummary run(Index query, float *lower, double norm, Index begin, Index end) {
         const auto &packed = screen_.packed();
         RankSummary result;
         std::size_t n = 0;
+        excluded_ = filter_.exclude != nullptr ? filter_.exclude[query] : -1;
+        if (excluded_ >= 0) // then it is in the last bucket, or near members
+            lower[places_[excluded_]] = std::numeric_limits<float>::infinity();
         members_.resize(static_cast<std::size_t>(end - begin));
         for (Index p = begin; p < end; ++p) {
             members_[n] = {lower[p], static_cast<std::int32_t>(packed.id(p))};
@@ -43,20 +46,8 @@ class ClassRanks {
         width_ = above<float>(1.01 * (screen_.most_slack() + 2 * screen_.error() * norm));
         arrange();
         unsure_.clear();
-        Index first = end, last = space_.points().rows(); // without the one that is excluded
-        if (!filter_.several() && filter_.exclude != nullptr && filter_.exclude[query] >= 0) {
-            const Index out = places_[filter_.exclude[query]];
-            if (out < begin) {
-                count(query, lower, 0, out);
-                count(query, lower, out + 1, begin);
-                begin = 0;
-            } else if (out >= end) {
-                count(query, lower, end, out);
-                first = out + 1;
-            }
-        }
         count(query, lower, 0, begin);
-        count(query, lower, first, last);
+        count(query, lower, end, space_.points().rows());
         decide(query);
         return summary();
     }
@@ -116,15 +107,8 @@ class ClassRanks {
                 members_[i];
         members_.swap(sorted_);
         for (std::size_t g = 0; g + 2 < starts_.size(); ++g)
-            if (starts_[g + 1] - starts_[g] > 16)
+            if (starts_[g + 1] - starts_[g] > 1)
                 std::sort(members_.begin() + starts_[g], members_.begin() + starts_[g + 1]);
-        for (std::size_t i = 1; i < size(); ++i) { // few are out of place
-            const Member m = members_[i];
-            std::size_t at = i;
-            for (; at > 0 && m < members_[at - 1]; --at)
-                members_[at] = members_[at - 1];
-            members_[at] = m;
-        }
         for (std::size_t i = 0; i < size(); ++i) {
             const float x = bounds_[i] = members_[i].lower, apart = 1.01f * width(x);
             first_[i] = bucket(x - apart);
@@ -178,34 +162,32 @@ class ClassRanks {
             }
             for (Index n = 0; n < n_near; ++n) {
                 const Index i = nears[n];
-                place(packed.id(from + i), x[i],
-                      static_cast<std::size_t>(table[buckets[i]] & ~near));
+                const std::int32_t start = table[buckets[i]] & ~near;
+                --counts[start];
+                if (packed.id(from + i) != excluded_)
+                    place(packed.id(from + i), x[i], start);
             }
         }
     }
 
     /// Counts a point near members, or leaves it to decide().
     /// \param start the number of members before its bucket.
-    void place(std::int64_t row, float x, std::size_t start) {
-        --counts_[start];
+    void place(std::int64_t row, float x, std::int32_t start) {
         const float nearer = x - width(x), farther = x + width(x);
-        const auto some = Vec<float>::load(&bounds_[start]);
+        const auto some = Vec<float>::load(bounds_.data() + start);
         const unsigned before = less(some, Vec<float>::broadcast(nearer));
         const unsigned after = less(Vec<float>::broadcast(farther), some);
         constexpr unsigned last = 1u << (window - 1);
         if ((before | after) == (last << 1) - 1 && (after & last) != 0) {
-            ++counts_[start + static_cast<std::size_t>(set_bits(before))];
+            ++counts_[static_cast<std::size_t>(start + set_bits(before))];
             return;
         }
         const auto members = bounds_.begin(), end = members + static_cast<Index>(size());
         const auto from = std::lower_bound(members, end, nearer);
         const auto to = std::upper_bound(from, end, farther);
-        if (from == to)
-            ++counts_[static_cast<std::size_t>(from - members)];
-        else
-            unsure_.push_back({static_cast<std::int32_t>(row),
-                               static_cast<std::int32_t>(from - members),
-                               static_cast<std::int32_t>(to - members)});
+        unsure_.push_back({static_cast<std::int32_t>(row),
+                           static_cast<std::int32_t>(from - members),
+                           static_cast<std::int32_t>(to - members)});
     }
 
     /// Counts the remaining points by exact distances.
@@ -288,6 +270,7 @@ class ClassRanks {
     static constexpr std::int32_t spread = 16;
     /// In the table, the bit of a bucket near members.
     static constexpr std::int32_t near = std::numeric_limits<std::int32_t>::min();
+    std::int64_t excluded_ = -1;
     float lowest_ = 0, per_unit_ = 0, last_bucket_ = 0;
     float width_ = 0; ///< bounds in double that differ by more decide
     std::vector<Member> members_, sorted_;
