@@ -350,3 +350,16 @@ def test_a_map_leaves_the_span_as_it_came():
             start.inner.T @ start.inner, dense.inner.T @ dense.inner, atol=1e-9 * units.max() ** 2
         )
     assert not trains_in_span(*X.T.shape)
+
+
+@pytest.mark.parametrize("axes", [None, "principal", "mixed"])
+def test_bases_are_orthonormal_and_do_not_depend_on_the_order(axes):
+    points = np.random.default_rng(0).normal(size=(6, 20)) * np.arange(1, 21)
+    basis = LazyBasis(points, axes).basis
+    np.testing.assert_allclose(basis.T @ basis, np.eye(6), atol=1e-12)
+    np.testing.assert_allclose(basis @ (basis.T @ points.T), points.T, atol=1e-9)
+    if axes is not None:
+        np.testing.assert_allclose(LazyBasis(points[::-1], axes).basis, basis, atol=1e-9)
+    if axes == "mixed":  # no axis has much more variance than another
+        variances = np.square(points @ basis).sum(axis=0)
+        assert variances.max() < 5 * variances.min()

@@ -169,11 +169,12 @@ def initial_parameters(
     return [np.ascontiguousarray(array, X.dtype) for array in found]
 
 
-def in_wide_span(embedding: Embedding, samples: Samples) -> Samples:
+def in_wide_span(embedding: Embedding, samples: Samples, axes: str = "principal") -> Samples:
     """Return wide points as coordinates in their span and beyond, for square maps.
 
     Maps of few rows are trained as they are: their time and memory grow with the features anyway.
     So are maps of fewer features: steps of mini-batches along features are often better.
+    `LazyBasis` describes the axes.
     """
     sides = [samples.X] if samples.database is None else [samples.X, samples.database.X]
     d = sides[0].shape[1]
@@ -187,7 +188,7 @@ def in_wide_span(embedding: Embedding, samples: Samples) -> Samples:
         return samples
     if not trains_in_span(sum(map(len, sides)), d):
         return samples
-    basis = LazyBasis(np.concatenate(sides), principal=True)
+    basis = LazyBasis(np.concatenate(sides), axes)
     return replace(samples, span=basis).in_span_and_beyond()
 
 

@@ -43,7 +43,8 @@ from metricfast.training.chunks import (
     rows_of,
     subtract_mean,
 )
-from metricfast.training.span import LazyBasis
+from metricfast.training.preconditioner import FlatParameters
+from metricfast.training.span import LazyBasis, WithConstant
 
 __all__ = [
     "LabelReader",
@@ -221,6 +222,20 @@ class Samples:
         basis, beyond = self.span.basis, float(A[-1, -1])
         change = A[:-1, :-1].astype(np.float64) - beyond * np.eye(len(A) - 1)
         return WideMap(np.full(self.outer, beyond), basis @ change, basis, A.dtype)
+
+    def with_rest(self, arrays: list[Array], _: Any = None) -> WithConstant:
+        """Return parameters with the norm of square maps in directions that no point has.
+
+        `arrays`: the initial maps of the coordinates of `in_span_and_beyond`.
+        """
+        size = math.hypot(*(A[-1, -1] for A in arrays))
+        rest, shapes = (
+            math.sqrt(self.n_features - self.X.shape[1]) * size,
+            [A.shape for A in arrays],
+        )
+        found = WithConstant(FlatParameters(shapes), rest)
+        found.shapes = [*shapes, (1,)]
+        return found
 
     def outer_points(self, Z: Array) -> Array:
         """Convert points embedded by a map of coordinates to points embedded by `outer_map`."""

@@ -59,18 +59,26 @@ _MOST_ROWS = 32
 class LazyBasis:
     """A basis of the span of points, computed at first use.
 
-    `principal`: of principal axes, which do not depend on the order of the points. It matters to
-    solvers whose steps depend on the axes.
+    `axes`: "principal", or "mixed" for axes along which points vary alike, as along features. Both
+        do not depend on the order of the points. They matter to solvers whose steps are as long
+        along each axis, which change principal axes of little variance too much.
     """
 
-    def __init__(self, X: Array, *, principal: bool = False) -> None:
-        self._X, self._principal = X, principal
+    def __init__(self, X: Array, axes: str | None = None) -> None:
+        self._X, self._axes = X, axes
 
     @cached_property
     def basis(self) -> Array:
         """An orthonormal basis, of shape (n_features, n_samples)."""
         Q, R = qr(self._X.T.astype(np.float64), mode="economic", overwrite_a=True)
-        return np.asarray(Q @ eigh(R @ R.T)[1][:, ::-1] if self._principal else Q)
+        if self._axes is None:
+            return np.asarray(Q)
+        axes = with_signs((Q @ eigh(R @ R.T)[1][:, ::-1]).T)
+        if self._axes == "mixed":
+            from scipy.fft import dct
+
+            axes = dct(axes, axis=0, norm="ortho")
+        return np.asarray(axes.T)
 
 
 def trains_in_span(n_samples: float, n_features: int) -> bool:

@@ -317,13 +317,16 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, VoteParameters, EmbeddedMetr
             _check_units(sample.points.X, "database is")
             if samples.n_features != samples.points.n_features:
                 _check_units(sample.X, "queries are")
-        return in_wide_span(plan.parts[0], samples) if plan.spans and kept is None else samples
+        if plan.spans and kept is None:
+            samples = in_wide_span(plan.parts[0], samples, "mixed")
+        return samples
 
     def _problem(self, samples: Samples) -> Problem:
         embedding = self.embedding_
         return vote_problem(
             samples, _vote_loss(self), C=self.C, tol=self.tol, n_jobs=self.n_jobs,
-            embedding=embedding, penalty=lambda arrays, _: two_sided_penalty(
+            embedding=embedding, preconditioner=samples.with_rest if samples.outer else None,
+            penalty=lambda arrays, _: two_sided_penalty(
                 embedding, self.regularizer, arrays, self.n_jobs
             ),
         )  # fmt: skip
