@@ -36,8 +36,6 @@ from metricfast.selection._judge import Judge, as_judge
 from metricfast.selection._splits import Fold, check_folds, split_points
 from metricfast.training.callbacks import as_callbacks
 
-__all__ = ["compare"]
-
 
 def compare(
     X: Any,

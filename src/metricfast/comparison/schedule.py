@@ -20,8 +20,6 @@ from metricfast.metrics._score import Score
 from metricfast.selection._folds import settled
 from metricfast.selection._race import Race
 
-__all__ = ["Folds", "Schedule", "TryFolds"]
-
 _LEVEL = 0.05
 # Maximum number of values of points that are kept in the units of each fold.
 _MOST_PREPARED = 10**8

@@ -32,8 +32,6 @@ from metricfast.selection._race import OutOfTimeError, with_scores
 from metricfast.selection._splits import Fold, Part
 from metricfast.training.history import SolverState
 
-__all__ = ["Scoring", "Trial", "group_count", "grouped_scores", "prepare", "try_learner"]
-
 _NEIGHBORS = (KNeighborsClassifier, KNeighborsRegressor)
 
 # How points are checked: the predictor may take missing values.

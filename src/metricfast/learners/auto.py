@@ -59,8 +59,6 @@ from metricfast.selection._race import OutOfTimeError, Race, with_scores
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["AutoLearner"]
-
 # The learners of "auto", the cheap ones first.
 _SUITED: dict[str, tuple[Callable[[], Any], ...]] = {
     "classes": (LFDA, RCA_Supervised, KISSME_Supervised, ANMM, NCA, LMNN),

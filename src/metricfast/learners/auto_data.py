@@ -34,11 +34,6 @@ from metricfast.selection._judge import Judge
 from metricfast.selection._measures import order
 from metricfast.selection._splits import Part, split_tuples
 
-__all__ = [
-    "TUPLES", "GivenDistance", "LabelledPoints", "LabelledTuples", "Labels", "has_columns",
-    "map_of", "shape_of",
-]  # fmt: skip
-
 # Names of tuples by size.
 TUPLES = {2: "pairs", 3: "triplets", 4: "quadruplets"}
 

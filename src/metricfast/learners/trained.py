@@ -31,8 +31,6 @@ from metricfast.training.train import train
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["Given", "Plan", "TrainedLearner", "for_mini_batches", "refuse_partial"]
-
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 

@@ -19,9 +19,6 @@ from metricfast.predictors.targets import Classes, as_outputs, check_given, with
 from metricfast.training.callbacks import reports_to_sklearn
 from metricfast.training.samples import Samples
 
-__all__ = ["NCAClassifier", "NCARegressor"]
-
-
 # Minimum number of held-out points for the choice of the sharpness of votes.
 _CONFIRMING = 500
 

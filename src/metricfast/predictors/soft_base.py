@@ -48,8 +48,6 @@ from metricfast.selection._splits import ENOUGH, split_points
 from metricfast.training.callbacks import CallbackMixin
 from metricfast.training.samples import Samples
 
-__all__ = ["SoftNeighbors"]
-
 # Maps that n_estimators="auto" learns of tables that are not large; the judge "auto" holds as many
 # parts out. Predictions have no given distance, so a lower cost is enough.
 _MAPS = 5

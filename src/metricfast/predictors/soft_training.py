@@ -25,8 +25,6 @@ from metricfast.training.samples import Samples
 from metricfast.training.solvers import Adam, AdamW, MiniBatchSolver
 from metricfast.training.train import train
 
-__all__ = ["LARGE", "Task", "Training", "plan", "race", "sharpness"]
-
 # With more than LARGE points, the choice of the embedding uses LARGE points only. The map is then
 # trained for _EPOCHS_OF_LARGE epochs, with a learning rate that falls to zero.
 LARGE, _EPOCHS_OF_LARGE = 4096, 40

@@ -17,10 +17,6 @@ from metricfast.selection._judge import Judge, Judgement, Verdict, in_single_pre
 from metricfast.selection._measures import MEASURES, Measure
 from metricfast.selection._splits import Part
 
-__all__ = [
-    "FoldJudge", "Path", "cross_fitted", "embedded_path", "fold_path", "joined", "settled",
-]  # fmt: skip
-
 # The number of neighbours of most measures, and the measures that search neighbours.
 _AT_ONCE, _OF_NEIGHBORS = 5, MEASURES.keys() - {"verification"}
 # Arguments of a search.

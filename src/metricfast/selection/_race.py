@@ -12,8 +12,6 @@ from metricfast.selection._evidence import excess, means
 from metricfast.selection._folds import Path, cross_fitted
 from metricfast.selection._judge import Judge
 
-__all__ = ["OutOfTimeError", "Race", "is_behind", "may_win", "with_scores"]
-
 # Standard errors ahead of the best to be surely better.
 _SURELY = 2
 

@@ -27,16 +27,6 @@ else:
     except ImportError:  # before scikit-learn 1.9
         CallbackMixin, with_callbacks = type("CallbackMixin", (), {}), None
 
-__all__ = [
-    "Callback",
-    "CallbackMixin",
-    "Checkpoint",
-    "FitTask",
-    "as_callbacks",
-    "open_checkpoint",
-    "reports_to_sklearn",
-]
-
 Callback = Callable[[SolverState], object]
 _Fit = TypeVar("_Fit", bound=Callable[..., Any])
 

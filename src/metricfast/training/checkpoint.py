@@ -16,8 +16,6 @@ from metricfast._core.types import RandomState
 from metricfast.training.fingerprint import fingerprint
 from metricfast.training.history import History
 
-__all__ = ["CheckpointFile", "Resumable"]
-
 _FORMAT = "metricfast training"
 
 

@@ -14,8 +14,6 @@ from metricfast._core.types import Array
 from metricfast._core.wide_map import AnyMap, WideMap
 from metricfast.training.samples import Samples
 
-__all__ = ["EMBEDDED", "PlainLinear", "embed", "embed_samples", "map_points"]
-
 # Maximum number of points per block of embeddings, including hidden layers.
 EMBEDDED = 16384
 

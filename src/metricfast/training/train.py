@@ -21,8 +21,6 @@ from metricfast.training.objective import Objective
 from metricfast.training.problem import Traits
 from metricfast.training.solvers import EpochBatches, MiniBatchSolver, Solver
 
-__all__ = ["epoch_batches", "solve", "train"]
-
 
 class _Observers:
     """Progress, callbacks, the checkpoint and the time limit of a training."""

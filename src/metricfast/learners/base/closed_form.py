@@ -31,18 +31,6 @@ from metricfast.learners.base.inputs import begin_fit
 from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.training.span import in_span
 
-__all__ = [
-    "ONE_CLASS",
-    "ClosedFormLearner",
-    "Statistics",
-    "add_statistics",
-    "continues",
-    "fit_points",
-    "given_distance",
-    "padded_components",
-    "partial_fit_points",
-]
-
 ONE_CLASS = "y must hold at least 2 classes, together with earlier calls of partial_fit."
 
 

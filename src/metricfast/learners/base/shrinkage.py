@@ -11,8 +11,6 @@ from metricfast._core.scatter import whitening
 from metricfast._core.types import Floats
 from metricfast.training.span import Target
 
-__all__ = ["shrunk", "shrunk_roots"]
-
 
 def shrunk(scatter: Floats, shrinkage: float, target: Target) -> Floats:
     """Shrink a scatter matrix towards a target matrix, which is scaled to the same trace."""

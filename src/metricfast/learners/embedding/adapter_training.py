@@ -32,10 +32,6 @@ from metricfast.training.problem import EMBEDDING, Problem
 from metricfast.training.solvers import Adam
 from metricfast.training.train import solve
 
-__all__ = [
-    "LAST", "AdapterTraining", "Start", "identity", "one_sided", "projection", "stay",
-]  # fmt: skip
-
 # Returns the map to start from, of pairs to train on.
 Start = Callable[[Pairs], Array]
 # The start of `warm_start`.
