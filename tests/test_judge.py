@@ -34,11 +34,12 @@ from metricfast import (
 )
 from metricfast._labels.binding import bind_labels
 from metricfast.embeddings import Linear
+from metricfast.exceptions import MeasureError
 from metricfast.losses import SupCon
 from metricfast.selection import Judge, Judgement
 from metricfast.selection._evidence import choose
 from metricfast.selection._judge import judge_costs, judge_path
-from metricfast.selection._measures import MEASURES, of_distances
+from metricfast.selection._measures import MEASURES
 from metricfast.selection._splits import split_points
 from metricfast.solvers import LBFGS
 
@@ -487,10 +488,26 @@ def test_a_function_may_judge():
     by_name = LFDA(judge=Judge(measure="nearest")).fit(WINE, KINDS).judgement_
     assert by_function.measure == "is_nearest_wrong"
     np.testing.assert_allclose(by_function.costs, by_name.costs)
-    with pytest.raises(ValueError, match=r"measure must return 2 costs.*found shape \(\)"):
-        of_distances(lambda distances, relevant: 0.0)(
-            np.eye(2), np.arange(2), np.eye(2), np.arange(2), None
-        )
+
+
+@pytest.mark.parametrize("learner", [LFDA(), NCA()], ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize(
+    ("measure", "message"),
+    [
+        (
+            lambda distances, relevant: 0.0,
+            r"must return \d+ costs, one per query; found shape \(\)",
+        ),
+        (
+            lambda distances, relevant: np.where(np.arange(len(distances)) == 1, np.nan, 0),
+            "must return finite costs; found nan for query 1",
+        ),
+    ],
+    ids=["a number", "NaN"],
+)
+def test_a_function_that_returns_no_costs_is_an_error(learner, measure, message):
+    with pytest.raises(MeasureError, match=message):
+        learner.set_params(judge=Judge(measure=measure)).fit(WINE, KINDS)
 
 
 @pytest.mark.parametrize(

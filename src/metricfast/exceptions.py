@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numpy.linalg import LinAlgError
 
-__all__ = ["LossOverflowError", "NonPSDError", "PreprocessorError"]
+__all__ = ["LossOverflowError", "MeasureError", "NonPSDError", "PreprocessorError"]
 
 
 class PreprocessorError(Exception):
@@ -25,6 +25,10 @@ class PreprocessorError(Exception):
     def __reduce__(self) -> tuple[type[PreprocessorError], tuple[BaseException]]:
         # The default would wrap the message twice after unpickling.
         return type(self), (self.original_error,)
+
+
+class MeasureError(Exception):
+    """A function given as the measure of a judge did not return a finite cost for each query."""
 
 
 class NonPSDError(LinAlgError):

@@ -59,8 +59,9 @@ class Judge(BaseEstimator):  # type: ignore[misc]
         - "label_distance", for labels with another than the Euclidean distance: the mean distance
           of its label to the labels of its 5 nearest neighbours;
         - a function of distances and relevance, arrays of shape (n_queries, n_database), that
-          returns the costs, of shape (n_queries,). Relevance is true where a database point has
-          the class of the query. Excluded points have infinite distances.
+          returns finite costs, of shape (n_queries,), or else `fit` raises MeasureError. Relevance
+          is true where a database point has the class of the query. Excluded points have infinite
+          distances.
 
         "auto" is "neighbors", "squared_error" or "label_distance". Points with tags are of one
         class if they share a tag.

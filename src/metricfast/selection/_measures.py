@@ -14,6 +14,7 @@ from scipy.sparse import issparse
 
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.distances.neighbors import kneighbors, nearest_of_arrays, pairwise_distances
+from metricfast.exceptions import MeasureError
 
 # Called with embedded queries, their labels, the embedded database, its labels and weights, and the
 # keyword arguments of the search: `exclude`, `where` and `n_jobs`, and `search`, a function in
@@ -126,9 +127,14 @@ def of_distances(function: Callable[[Floats, Array], Any]) -> Measure:
         distances[left_out] = np.inf
         costs = np.asarray(function(distances, relevant), float)
         if costs.shape != distances.shape[:1]:
-            raise ValueError(
+            raise MeasureError(
                 f"measure must return {len(distances)} costs, one per query; found shape "
                 f"{costs.shape}."
+            )
+        if not np.isfinite(costs).all():
+            query = int(np.flatnonzero(~np.isfinite(costs))[0])
+            raise MeasureError(
+                f"measure must return finite costs; found {costs[query]} for query {query}."
             )
         return costs
 
