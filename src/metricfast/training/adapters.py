@@ -22,10 +22,6 @@ from metricfast.samplers import Batch, Epoch, Sampler
 from metricfast.training.samples import Samples
 from metricfast.training.span import LazyBasis, trains_in_span
 
-__all__ = [
-    "bind", "check_labels", "checked_batches", "in_wide_span", "initial_parameters", "prepared"
-]  # fmt: skip
-
 Array = NDArray[Any]
 
 

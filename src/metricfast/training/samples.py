@@ -46,17 +46,6 @@ from metricfast.training.chunks import (
 from metricfast.training.preconditioner import FlatParameters
 from metricfast.training.span import LazyBasis, WithConstant
 
-__all__ = [
-    "LabelReader",
-    "Samples",
-    "as_classes",
-    "as_targets",
-    "center",
-    "deduplicate",
-    "deduplicate_if_smaller",
-    "load_samples",
-]
-
 # A given map is rescaled if the log2 spread of mapped points exceeds this in absolute value.
 _USUAL_START = 20
 # Share of the memory for a chunk of each side. More of the database gives nearer neighbours.

@@ -34,11 +34,6 @@ from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.wide_map import AnyMap, WideMap, memory_for_square, to_array
 from metricfast.training.preconditioner import FULL_BASIS, FlatParameters
 
-__all__ = [
-    "GIVEN", "GivenAxes", "LazyBasis", "MapOfSpan", "Span", "SquareOf", "Target", "WithConstant",
-    "distinct_rows", "in_span", "inverse_root", "span_of", "trains_in_span",
-]  # fmt: skip
-
 # A matrix in coordinates of points, and its trace in all directions of the features.
 Target = tuple[Floats, float]
 # Number of features per point above which training in the span saves more than the basis costs.

@@ -33,8 +33,6 @@ from metricfast.losses import CoSENT, NTXent
 from metricfast.losses._call import BaseLoss
 from metricfast.selection._judge import JudgeParameter, as_judge
 
-__all__ = ["AdapterLearner"]
-
 # The scale of CoSENT: gentler than the default of the loss, which suits embeddings in training.
 _SCALE = 5.0
 # The temperatures of NTXent if one side is mapped, and if both are. One map moves cosines less.

@@ -22,8 +22,6 @@ from metricfast.samplers import Batch
 from metricfast.selection._splits import deal_pairs
 from metricfast.training.samples import Samples
 
-__all__ = ["BLOCK", "Pairs", "PrefixesLoss", "load_pairs"]
-
 # Queries of a block, which are compared with the database points of the block alone.
 BLOCK = 512
 # Maximum number of points of the database among which a sample of pairs is searched, besides its
