@@ -75,17 +75,9 @@ class EmbeddingDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls,
-        estimator: Any,
-        X: Any,
-        y: ArrayLike,
-        *,
-        before: bool = True,
-        n_neighbors: int = 3,
-        continuous: bool | None = None,
-        ax: Any = None,
-        **kwargs: Any,
-    ) -> EmbeddingDisplay:
+        cls, estimator: Any, X: Any, y: ArrayLike, *, before: bool = True, n_neighbors: int = 3,
+        continuous: bool | None = None, ax: Any = None, **kwargs: Any,
+    ) -> EmbeddingDisplay:  # fmt: skip
         """Draw points as a fitted transformer embeds them, and as it is given them.
 
         Parameters
@@ -133,15 +125,9 @@ class EmbeddingDisplay(Display):
 
     @classmethod
     def from_embeddings(
-        cls,
-        embeddings: Mapping[str, ArrayLike],
-        y: ArrayLike,
-        *,
-        n_neighbors: int = 3,
-        continuous: bool | None = None,
-        ax: Any = None,
-        **kwargs: Any,
-    ) -> EmbeddingDisplay:
+        cls, embeddings: Mapping[str, ArrayLike], y: ArrayLike, *, n_neighbors: int = 3,
+        continuous: bool | None = None, ax: Any = None, **kwargs: Any,
+    ) -> EmbeddingDisplay:  # fmt: skip
         """Draw points that are embedded already, one panel for each embedding.
 
         Parameters
@@ -166,14 +152,9 @@ class EmbeddingDisplay(Display):
 
     @classmethod
     def _of(
-        cls,
-        titles: Sequence[str],
-        names: Sequence[str],
-        embeddings: Sequence[Any],
-        y: Any,
-        n_neighbors: int,
-        continuous: bool | None,
-    ) -> EmbeddingDisplay:
+        cls, titles: Sequence[str], names: Sequence[str], embeddings: Sequence[Any], y: Any,
+        n_neighbors: int, continuous: bool | None,
+    ) -> EmbeddingDisplay:  # fmt: skip
         """Compute the data of a display. Error messages use the given names of the arguments."""
         spaces = [as_points(*each) for each in zip(embeddings, names, strict=True)]
         n = len(spaces[0])
@@ -237,13 +218,9 @@ class EmbeddingDisplay(Display):
 
 
 def plot_before_after(
-    before: ArrayLike,
-    after: ArrayLike,
-    y: ArrayLike,
-    *,
-    n_neighbors: int = 3,
+    before: ArrayLike, after: ArrayLike, y: ArrayLike, *, n_neighbors: int = 3,
     titles: tuple[str, str] = ("before", "after"),
-) -> Figure:
+) -> Figure:  # fmt: skip
     """Scatter the same points before and after a metric was learned, coloured by class.
 
     Each panel shows the first two principal components, or the two columns that there are. Its

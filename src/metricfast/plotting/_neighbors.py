@@ -84,19 +84,10 @@ class NeighborsDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls,
-        estimator: Any,
-        X: Any,
-        queries: ArrayLike,
-        *,
-        n_neighbors: int = 5,
-        images: ArrayLike | None = None,
-        names: Any = None,
-        y: Any = None,
-        continuous: bool | None = None,
-        ax: Any = None,
-        **kwargs: Any,
-    ) -> NeighborsDisplay:
+        cls, estimator: Any, X: Any, queries: ArrayLike, *, n_neighbors: int = 5,
+        images: ArrayLike | None = None, names: Any = None, y: Any = None,
+        continuous: bool | None = None, ax: Any = None, **kwargs: Any,
+    ) -> NeighborsDisplay:  # fmt: skip
         """Search some points among all, as a fitted transformer embeds them.
 
         Parameters
@@ -152,20 +143,11 @@ optional
 
     @classmethod
     def from_neighbors(
-        cls,
-        distances: ArrayLike,
-        indices: ArrayLike,
-        *,
-        images: ArrayLike | None = None,
-        names: Any = None,
-        y: Any = None,
-        query_images: ArrayLike | None = None,
-        query_names: Any = None,
-        query_y: Any = None,
-        continuous: bool | None = None,
-        ax: Any = None,
-        **kwargs: Any,
-    ) -> NeighborsDisplay:
+        cls, distances: ArrayLike, indices: ArrayLike, *, images: ArrayLike | None = None,
+        names: Any = None, y: Any = None, query_images: ArrayLike | None = None,
+        query_names: Any = None, query_y: Any = None, continuous: bool | None = None,
+        ax: Any = None, **kwargs: Any,
+    ) -> NeighborsDisplay:  # fmt: skip
         """Draw neighbours that were found already, as by :func:`metricfast.kneighbors`.
 
         Parameters
