@@ -96,7 +96,7 @@ def _fit(kind: type, size: Size) -> Call:
     params |= {name: needed[name] for name in needed if _is_required(known, name)}
     if kind is metricfast.FixedDatabase:
         params = {"estimator": metricfast.AsymmetricSimilarity(random_state=0)}
-        params |= {"X_database": X[::2], "y_database": y[::2]}
+        params |= {"X_database": X[: len(X) // 2], "y_database": y[: len(X) // 2]}
     if "radius" in known:
         params["radius"] = math.sqrt(size.features)
     model, given = kind(**params), _arguments(kind.__name__, X, y)
