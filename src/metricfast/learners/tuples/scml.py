@@ -49,9 +49,6 @@ from metricfast.selection._judge import JudgeParameter
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 from metricfast.training.span import GIVEN, GivenAxes, in_span, span_of
 
-# Ratio of the numbers of bases for the metric and for the clones that the judge compares.
-_FEWER = 3
-
 
 def _check_integer(name: str, value: object) -> None:
     """Raise ValueError unless a value is an integer, with the message of metric-learn."""
@@ -417,8 +414,6 @@ class SCML_Supervised(SupervisedForm, _SCML):  # noqa: N801
         learn = partial(self._minimize, tuples, rng, basis, span)
         sample = representative_sample(tuples.points, labels, sample_weight)
         cheaper = {"max_iter": max(int(self.output_iter), int(self.max_iter) // 2)}
-        if self.n_basis is None and isinstance(self.basis, str):
-            cheaper["n_basis"] = max(len(np.unique(labels)), len(basis) // _FEWER)
         with in_span(self, tuples.used_points(), sample[0]) as axes:
             shrink_metric(self, learn, sample, ours, cheaper, axes)
 
