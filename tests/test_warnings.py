@@ -108,6 +108,7 @@ def test_a_long_training_is_warned_of_with_what_is_faster(name):
         mf.NCA(max_iter=2, judge=None),
         mf.EmbeddingLearner(losses.SupCon(), max_epochs=1, judge=None),
         mf.AsymmetricSimilarity(solver=solvers.Adam(max_epochs=1)),
+        mf.NCAClassifier(max_epochs=1),
     ],
     ids=lambda learner: type(learner).__name__,
 )

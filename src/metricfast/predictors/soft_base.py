@@ -39,13 +39,22 @@ from metricfast.embeddings import MLP, Embedding, Linear, Periodic
 from metricfast.embeddings._asymmetric import with_length
 from metricfast.learners.base.html import learned_table, with_table
 from metricfast.predictors.relevance import embed_rows, shares_of_columns
-from metricfast.predictors.soft_training import LARGE, Task, Training, plan, race, sharpness
+from metricfast.predictors.soft_training import (
+    LARGE,
+    MOST_CANDIDATES,
+    Task,
+    Training,
+    plan,
+    race,
+    sharpness,
+)
 from metricfast.predictors.soft_votes import SoftVotes
 from metricfast.predictors.tables import Table
 from metricfast.predictors.targets import judge_of_points, rows_of_table
 from metricfast.selection._judge import Judge, JudgeParameter
 from metricfast.selection._splits import ENOUGH, split_points
 from metricfast.training.callbacks import CallbackMixin
+from metricfast.training.cost import warn_of_cost
 from metricfast.training.samples import Samples
 
 # Maps that n_estimators="auto" learns of tables that are not large; the judge "auto" holds as many
@@ -144,10 +153,14 @@ class SoftNeighbors(
         splits = self._splits(E, task.labels[:, 0], judge)
         several, n_maps, embedding = len(choices) > 1, len(splits), next(iter(choices.values()))
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=n_maps)
+        n = len(splits[0][0])
+        solver = plan(self, embedding, n)[0]
+        if self.time_limit is None:
+            shape, compared = (self.n_components, E.shape[1]), min(n, MOST_CANDIDATES)
+            warn_of_cost([shape], n, compared, solver.batch_size or n, solver, self.n_jobs)
         if self._fit_task is not None:
-            of_one = plan(self, embedding, len(splits[0][0]))[0].n_iter
             known = judge is None or not several
-            self._fit_task.begin("epoch", n_maps * of_one if known else None)
+            self._fit_task.begin("epoch", n_maps * solver.n_iter if known else None)
         labels = [f"{type(self).__name__} {place + 1}/{n_maps}" for place in range(n_maps)]
         trained: list[Training] = []
         if judge is not None:

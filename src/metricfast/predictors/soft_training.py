@@ -30,7 +30,7 @@ from metricfast.training.train import train
 LARGE, _EPOCHS_OF_LARGE = 4096, 40
 # Minimum number of anchors per batch, for which the learning rate is defined; maximum numbers of
 # anchors and candidates.
-_ANCHORS, _MOST_ANCHORS, _MOST_CANDIDATES = 256, 1024, 4096
+_ANCHORS, _MOST_ANCHORS, MOST_CANDIDATES = 256, 1024, 4096
 # Number of candidates for a perceptron, and its weight decay relative to other maps.
 _FEWER_CANDIDATES, _DECAY = 1024, 1000.0
 # Epochs after which the worse half of the racers is given up; of the last racers and a perceptron.
@@ -87,7 +87,7 @@ def plan(
     rate. Other maps are trained for fewer epochs if there are many points.
     """
     decay, falls = model.weight_decay, n > LARGE
-    anchors, candidates = min(max(n // 8, _ANCHORS), _MOST_ANCHORS), _MOST_CANDIDATES
+    anchors, candidates = min(max(n // 8, _ANCHORS), _MOST_ANCHORS), MOST_CANDIDATES
     epochs = min(int(model.max_epochs), max_epochs or int(model.max_epochs))
     if isinstance(embedding, MLP):
         anchors, candidates, falls = _ANCHORS, _FEWER_CANDIDATES, True
