@@ -35,7 +35,8 @@ class Judge(BaseEstimator):  # type: ignore[misc]
     of iterations. It trains each of them on a part of the data, and computes a cost for each
     held-out query. The setting with the lowest mean cost is used, if that is lower than the mean
     cost of the given distance by a number of standard errors of the paired difference. Otherwise
-    the given distance stays, with a warning.
+    the given distance stays, with a warning. It may be multiplied by a factor: the order of
+    distances is then the same, but their thresholds are not.
 
     If features have standard deviations that differ by more than a factor of 2, closed forms and
     learners of tuples from classes first compare the given distance with the one of standardised
