@@ -113,8 +113,9 @@ class Problem:
         ``batches(objective, rng, batch_size)`` returns a function that draws the mini-batches of an
         epoch. By default all classes have a share of each batch.
     evaluate : callable, optional
-        ``evaluate(objective, arrays, batch, part)`` returns the loss and its gradients, in place of
-        `Objective.of_embedding`, where the loss is no function of embedded points alone.
+        ``evaluate(embedded_loss, arrays, batch, part=None)`` returns the loss and its gradients, in
+        place of `EmbeddedLoss.of_embedding`, if the loss is not a function of embedded points
+        alone. Only a cluster gives `part`, a slice of the anchors; other fits give three arguments.
     extended : callable, optional
         ``extended(arrays)`` returns the initial map, and further parameters.
     refresh : callable, optional

@@ -33,7 +33,7 @@ _HASHED, _MAPPED = 1024, 4096
 # with different points, all are mapped at once.
 _REPEATED = 1.5
 
-# Takes an objective and parameters; returns the loss and its gradients.
+# Takes an `EmbeddedLoss`, parameters and a batch; returns the loss and its gradients.
 Evaluation = Callable[..., tuple[float, list[Array]]]
 
 
