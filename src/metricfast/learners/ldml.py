@@ -72,7 +72,7 @@ class LDML(AllPairsLearner):
     objective_ : float
         The sum above at the learned map. With mini-batches, its estimate in the best epoch.
     n_iter_, loss_curve_, validation_scores_
-        See `NCA`.
+        See `NCA`. If the judge chose the number of iterations, one more sets the bias.
     n_features_in_, feature_names_in_, preprocessor_
         See `NCA`.
 

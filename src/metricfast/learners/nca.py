@@ -82,7 +82,9 @@ class NCA(AllPairsLearner):
         The negative of the sum above at the learned map. With mini-batches, its estimate in the
         best epoch.
     n_iter_ : int
-        Number of iterations or epochs; 1 if the first found nothing to change.
+        Number of iterations or epochs. It is also 1 if nothing was trained, because the judge chose
+        0 iterations or the first one found nothing to change. Callbacks are then not called, and
+        `loss_curve_` holds the objective of the initial map.
     loss_curve_ : list of float
         The objective after each iteration or epoch.
     validation_scores_ : list of float
