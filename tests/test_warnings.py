@@ -109,6 +109,8 @@ def test_a_long_training_is_warned_of_with_what_is_faster(name):
         mf.EmbeddingLearner(losses.SupCon(), max_epochs=1, judge=None),
         mf.AsymmetricSimilarity(solver=solvers.Adam(max_epochs=1)),
         mf.NCAClassifier(max_epochs=1),
+        mf.LFDA(),
+        mf.ITML_Supervised(n_constraints=50),
     ],
     ids=lambda learner: type(learner).__name__,
 )

@@ -12,6 +12,8 @@ from metricfast.training.solvers import Solver
 # Seconds of a thread: for a pair of points, and for each of its coordinates; for an entry of a map
 # and a point, and for a step of the solver.
 _PAIR, _COORDINATE, _PRODUCT, _CHANGE = 2e-9, 1.25e-10, 4e-10, 6e-9
+# The same for a closed form and its judge, which decompose about 20 matrices, over features cubed.
+_DECOMPOSITIONS = 6e-9
 # Most iterations that a training usually needs; copies of the parameters, with moments.
 _ITERATIONS, _COPIES = 100, 6
 # Seconds, and gibibytes, that a user should know of.
@@ -50,3 +52,14 @@ def warn_of_cost(
         f"Each iteration {work}: {n_iter} iterations may take {math.ceil(seconds / 60):,} "
         f"minute(s) on {n_threads} thread(s){memory}; the judge needs some more. Faster: {faster}."
     )
+
+
+def warn_of_decompositions(width: int) -> None:
+    """Warn before decompositions of `width` x `width` matrices that may take more than a minute."""
+    seconds = _DECOMPOSITIONS * width**3
+    if seconds > _LONG:
+        warn_user(
+            f"`fit` decomposes about 20 matrices of {width:,} x {width:,} entries, which may take "
+            f"{math.ceil(seconds / 60):,} minute(s). Faster: PCA of the points before `fit`, to "
+            "some hundred components."
+        )
