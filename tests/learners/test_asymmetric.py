@@ -246,6 +246,7 @@ def test_an_embedding_of_two_sides_is_none_of_one():
 
 @pytest.mark.parametrize("parameters", [{}, {"tied": True}, {"solver": "lbfgs"}], ids=str)
 @pytest.mark.parametrize("n_database", [0, 9])
+@pytest.mark.filterwarnings("ignore:The line search failed twice")  # near its minimum
 def test_wide_points_are_trained_on_in_their_span(parameters, n_database):
     rng = np.random.default_rng(0)
     y = np.arange(24) % 3

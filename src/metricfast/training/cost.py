@@ -30,8 +30,9 @@ def warn_of_cost(
     `n_compared`: the number of points that a point is compared with in an iteration.
     `batch`: the number of points of a step.
     """
-    n_entries, n_iter = sum(map(math.prod, shapes)), min(solver.n_iter, _ITERATIONS)
-    width = shapes[-1][0] if shapes else 0  # `Identity` has no parameters
+    sizes, n_iter = [[int(n) for n in shape] for shape in shapes], min(solver.n_iter, _ITERATIONS)
+    n_entries = sum(map(math.prod, sizes))
+    width = sizes[-1][0] if sizes else 0  # `Identity` has no parameters
     pairs = float(n_points) * n_compared * (_PAIR + width * _COORDINATE)
     changes = n_entries * (n_points * _PRODUCT + n_points / batch * _CHANGE)
     n_threads = as_threads(n_jobs)
