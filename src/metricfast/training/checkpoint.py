@@ -29,9 +29,9 @@ class Resumable(Protocol):
 class CheckpointFile:
     """A file that holds the state of a training after its last complete epoch.
 
-    A file of a training with other data or parameters (`of`) is refused. `seed` is of the random
-    generator of the training. Raises ImportError without
-    the package safetensors, and FileNotFoundError if the folder does not exist.
+    A file of a training with other data or parameters (`of`) is refused. `seed` is the seed of the
+    training's random generator. Raises ImportError without the package safetensors, and
+    FileNotFoundError if the folder does not exist.
     """
 
     def __init__(self, path: Any, *of: Any) -> None:

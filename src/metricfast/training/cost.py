@@ -12,7 +12,7 @@ from metricfast.training.solvers import Solver
 # Seconds of a thread: for a pair of points, and for each of its coordinates; for an entry of a map
 # and a point, and for a step of the solver.
 _PAIR, _COORDINATE, _PRODUCT, _CHANGE = 2e-9, 1.25e-10, 4e-10, 6e-9
-# The same for a closed form and its judge, which decompose about 20 matrices, over features cubed.
+# Seconds over features cubed, for a closed form whose judge decomposes about 20 matrices.
 _DECOMPOSITIONS = 6e-9
 # Most iterations that a training usually needs; copies of the parameters, with moments.
 _ITERATIONS, _COPIES = 100, 6
@@ -56,11 +56,11 @@ def warn_of_cost(
 
 
 def warn_of_decompositions(width: int) -> None:
-    """Warn before decompositions of `width` x `width` matrices that may take more than a minute."""
+    """Warn before a judged fit with `width` x `width` matrices that may take more than a minute."""
     seconds = _DECOMPOSITIONS * width**3
     if seconds > _LONG:
         warn_user(
-            f"`fit` decomposes about 20 matrices of {width:,} x {width:,} entries, which may take "
-            f"{math.ceil(seconds / 60):,} minute(s). Faster: PCA of the points before `fit`, to "
-            "some hundred components."
+            f"`fit` computes with matrices of {width:,} x {width:,} entries, and its judge with "
+            f"several, which may take {math.ceil(seconds / 60):,} minute(s). Faster: PCA of the "
+            "points before `fit`, to some hundred components."
         )

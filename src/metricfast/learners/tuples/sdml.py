@@ -51,7 +51,7 @@ class _SDML(CallbackMixin, MahalanobisMixin):
 
     @property
     def _spans(self) -> bool:
-        """Whether coordinates of the points in their span suffice, with the basis of the span."""
+        """Whether the metric may be learned in the span of the points."""
         return is_identity(self.prior)
 
     def _solve(self, statistics: Statistics, setting: float | None) -> None:

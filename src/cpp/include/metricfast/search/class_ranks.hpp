@@ -26,7 +26,7 @@ class ClassRanks {
           filter_(filter) {}
 
     /// Returns the statistics of a query's ranking.
-    /// \param lower a bound for each position; that of an excluded row changes.
+    /// \param lower a bound for each position. The bound of an excluded row is set to infinity.
     /// \param begin, end the positions of the query's class.
     RankSummary run(Index query, float *lower, double norm, Index begin, Index end) {
         const auto &packed = screen_.packed();
