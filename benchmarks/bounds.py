@@ -127,12 +127,13 @@ def kernels() -> Iterator[Kernel]:
                     partial(loss.on(y, n_jobs=1), points(n, p)),
                     6 * n * n * p, n * n * has_exponentials,
                 )  # fmt: skip
-        some = np.arange(small) % 64
-        for loss in (losses.Triplet(), losses.SmoothAP()):
+        some, positives = np.arange(small) % 64, small // 64 - 1
+        # Smooth ranks have an exponential for each positive point and each other point.
+        for loss, exponentials in ((losses.Triplet(), 0), (losses.SmoothAP(), positives)):
             yield Kernel(
                 f"{type(loss).__name__}, 512 x 64", dtype,
                 partial(loss.on(some, n_jobs=1), points(small, 64)),
-                6 * small * small * 64,
+                6 * small * small * 64, small * small * exponentials,
             )  # fmt: skip
         weights = rng.random((n, n)).astype(dtype)
         yield Kernel(
