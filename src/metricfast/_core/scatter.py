@@ -16,7 +16,7 @@ from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.memory import block_rows
 from metricfast._core.points import dense
-from metricfast._core.sources import on_disk, parts, row_bytes, take
+from metricfast._core.sources import Source, parts, row_bytes, take
 from metricfast._core.sparse import is_wide, principal_axes
 from metricfast._core.types import Array, Floats, Integers
 
@@ -200,8 +200,9 @@ def blocks(X: Array, n_rows: int | None = None) -> Iterator[slice]:
 
 def pieces(X: Any) -> Iterator[tuple[slice, Array]]:
     """Yield blocks of points of any kind as arrays, each with its slice."""
-    if not on_disk(X):
-        yield from ((rows, dense(X[rows])) for rows in blocks(X))
+    if not isinstance(X, Source):
+        for rows in blocks(X):
+            yield rows, dense(X[rows])
         return
     for part, block in readings(X):
         for rows in blocks(block):
@@ -212,7 +213,7 @@ def pieces(X: Any) -> Iterator[tuple[slice, Array]]:
 
 def readings(X: Any) -> Iterator[tuple[slice, Array]]:
     """Yield large blocks for kernels: blocks of a source, or the whole array."""
-    if on_disk(X):
+    if isinstance(X, Source):
         n = as_threads(None)  # number of blocks in memory at the same time
         yield from parts(X, block_rows(n * row_bytes(X), most=n * _READ))
     elif isinstance(X, np.ndarray):

@@ -40,7 +40,8 @@ def check_classification_target(
         labels = as_column(as_label_array(y, name), name)
     else:
         labels = labels_of_samples(y, n_samples, name)
-    check_class_labels(labels, name)
+    if labels.dtype.kind in "Of":  # others are classes
+        check_class_labels(labels, name)
     classes, codes = encode(labels, name)
     if len(classes) < 2:
         raise ValueError(f"{name} must hold at least 2 classes, got {len(classes)} class.")

@@ -86,18 +86,6 @@ class Call:
             ):
                 self.refuse_overflow()
 
-    def result(self, value: float) -> tuple[float, Gradient]:
-        """Return value and gradient; raise LossOverflowError unless they are finite."""
-        gradient, of_database = self.gradient, self.database_gradient
-        finite = get_kernels().all_finite
-        if not (np.isfinite(value) and finite(gradient)):
-            self.refuse_overflow()
-        if of_database is None:
-            return value, gradient
-        if not finite(of_database):
-            self.refuse_overflow()
-        return value, (gradient, of_database)
-
 
 class BoundLoss:
     """A loss bound to checked labels and weights; training calls it many times.

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 
 from metricfast._core.arguments import as_vector, called_like
 from metricfast._core.arrays import as_both, as_exclude, as_points, as_threads
+from metricfast._core.dispatch import get_kernels
 from metricfast._core.parameters import check_parameters
 from metricfast._core.types import Floats, Integers
 from metricfast._labels.tags import count_labels
@@ -155,12 +156,19 @@ class BaseLoss(BaseEstimator, ABC):  # type: ignore[misc]
         return BoundLoss(self, labels, weight, as_threads(n_jobs))
 
     def _result(self, call: Call, totals: Totals) -> tuple[float, Any]:
-        """Return value and gradient of a kernel's call, and set `counts_`."""
+        """Return value and gradient of a kernel's call, and set `counts_`.
+
+        Raises LossOverflowError unless they are finite.
+        """
         value, terms, anchors, skipped, dropped = totals
         self.counts_ = {
             "terms": terms, "anchors": anchors, "skipped": skipped, "dropped": dropped
         }  # fmt: skip
-        return call.result(value)
+        gradient, of_database = call.gradient, call.database_gradient
+        gradients = [gradient] if of_database is None else [gradient, of_database]
+        if not (np.isfinite(value) and all(map(get_kernels().all_finite, gradients))):
+            call.refuse_overflow()
+        return value, gradient if of_database is None else (gradient, of_database)
 
     @abstractmethod
     def _run(self, call: Call) -> Totals:
