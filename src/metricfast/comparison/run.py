@@ -188,7 +188,7 @@ def compare(
         raise TypeError(f"scoring must be the name of a scorer or a callable, got {scoring!r}.")
     if preprocessing is not None and not hasattr(preprocessing, "transform"):
         raise TypeError(f"preprocessing must be a transformer, got {preprocessing!r}.")
-    functions: Any = tuple(as_callbacks(callbacks))
+    functions: Any = tuple(as_callbacks(callbacks)[0])
     if verbose:
         functions = (*functions, _shown())
     check_choice("task", task, ("auto", "classes", "numbers"))

@@ -133,8 +133,8 @@ def fit_by_epochs(learner: Any, rows: AlignedRows, n_parts: int | None) -> Any:
     # Progress and callbacks receive the averages, in this process.
     silent: dict[str, Any] = {"callbacks": None, "verbose": False}
     given = {name: getattr(learner, name) for name in silent}
-    callbacks = as_callbacks(learner.callbacks)
-    refuse_partial(None, None, callbacks)
+    callbacks, checkpoint = as_callbacks(learner.callbacks)
+    refuse_partial(None, None, checkpoint)
     model, n_epochs = _with(learner, silent), learner._solver().n_iter
     progress = Progress(type(learner).__name__, n_epochs, shown=learner.verbose)
     for epoch in range(n_epochs):

@@ -11,12 +11,7 @@ from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 
 from metricfast._core.initialize import as_given_map, check_n_components, initialize_components
-from metricfast._core.parameters import (
-    NonNegativeFloat,
-    PositiveInt,
-    check_parameters,
-    take_renamed,
-)
+from metricfast._core.parameters import NonNegativeFloat, PositiveInt
 from metricfast._core.scaling import center_and_rescale
 from metricfast._core.scatter import repetitions
 from metricfast._core.types import Array, RandomState
@@ -25,7 +20,6 @@ from metricfast._core.wide_map import AnyMap, WideMap
 from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.learners.trained import Given, Plan, TrainedLearner, for_mini_batches
 from metricfast.selection._judge import JudgeParameter
-from metricfast.training.callbacks import as_callbacks
 from metricfast.training.cost import warn_of_cost
 from metricfast.training.history import History, Vector
 from metricfast.training.model_selection import Candidates
@@ -34,7 +28,6 @@ from metricfast.training.samples import Samples, as_classes, load_samples
 from metricfast.training.solvers import LBFGS, Solver, as_solver, check_solver_params
 from metricfast.training.span import LazyBasis, trains_in_span
 from metricfast.training.starts import DISCRIMINANTS, GIVEN_START, STANDARDIZED, begin_at
-from metricfast.training.stopping import as_stopping_rule
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -143,14 +136,11 @@ class LinearLearner(TrainedLearner, MahalanobisMixin):
         return self._partial_fit(Given(X, y, sample_weight))
 
     def _plan(self) -> Plan:
-        """Check the parameters, and return the plan of the training."""
-        take_renamed(self)
-        check_parameters(self)
-        rule, solver, judge = as_stopping_rule(self.early_stopping), self._solver(), self._judge()
-        check_solver_params(self, solver, lbfgs=self._lbfgs_params)
-        if isinstance(self.judge, str) and solver.by_batches and not self._selects_batches:
-            judge = None
-        return Plan(solver, rule, judge, as_callbacks(self.callbacks, warm_start=self.warm_start))
+        plan = super()._plan()
+        check_solver_params(self, plan.solver, lbfgs=self._lbfgs_params)
+        if isinstance(self.judge, str) and plan.solver.by_batches and not self._selects_batches:
+            return replace(plan, judge=None)
+        return plan
 
     def _load(
         self, plan: Plan, given: Given, kept: Any, in_memory: tuple[str, str] | None, *, reset: bool
@@ -198,11 +188,10 @@ class LinearLearner(TrainedLearner, MahalanobisMixin):
                 "loss of distances."
             )
         named = new and isinstance(self.init, str)
-        search = "points" if named and self.init_scale == "auto" else None
+        searches = new if plan.solver.by_batches else named and self.init_scale == "auto"
         return begin_at(
-            problem, samples, L, rng, start, rescales=named, chosen=chosen,
-            search="batch" if new and plan.solver.by_batches else search,
-            batch_size=getattr(plan.solver, "batch_size", None),
+            problem, samples, L, rng, start, plan.solver, rescales=named, searches=searches,
+            chosen=chosen,
         )  # fmt: skip
 
     def _candidates(self, plan: Plan, samples: Samples) -> Candidates | None:

@@ -9,23 +9,32 @@ from dataclasses import dataclass, replace
 from functools import partial, update_wrapper
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
+import numpy as np
+
 from metricfast._core.arguments import check_random_state
 from metricfast._core.arrays import threads_of
-from metricfast._core.parameters import NumberOfJobs, Seed, Verbosity
+from metricfast._core.parameters import (
+    NumberOfJobs,
+    Seed,
+    Verbosity,
+    check_parameters,
+    take_renamed,
+)
 from metricfast._core.targets import check_marks
 from metricfast._core.types import RandomState
 from metricfast.learners.base.inputs import forget
 from metricfast.selection._judge import Judge, as_judge
-from metricfast.training.callbacks import CallbackMixin, open_checkpoint, reports_to_sklearn
+from metricfast.training.callbacks import Callback, CallbackMixin, as_callbacks, reports_to_sklearn
+from metricfast.training.checkpoint import CheckpointFile
 from metricfast.training.chunks import why_in_memory
 from metricfast.training.fingerprint import params_of
 from metricfast.training.history import History, Vector
-from metricfast.training.model_selection import Candidates, Choice, select_training
+from metricfast.training.model_selection import Candidates, select_training
 from metricfast.training.objective import Evaluator, Objective
 from metricfast.training.problem import Problem, Traits
 from metricfast.training.samples import Samples, deduplicate_if_smaller
 from metricfast.training.solvers import Solver
-from metricfast.training.stopping import HeldOut, hold_out, naming_held_out
+from metricfast.training.stopping import HeldOut, as_stopping_rule, hold_out, naming_held_out
 from metricfast.training.train import train
 
 if TYPE_CHECKING:
@@ -55,7 +64,9 @@ class Plan:
     solver : solver
     rule : HeldOut or None
     judge : Judge or None
-    callbacks : list
+    callbacks : list of callables
+    checkpoint : str or None
+        The path of the file.
     parts : tuple
         Copies of parameters that are objects, such as a loss or an embedding.
     validate : bool
@@ -69,7 +80,8 @@ class Plan:
     solver: Solver
     rule: HeldOut | None
     judge: Judge | None
-    callbacks: list[Any]
+    callbacks: list[Callback]
+    checkpoint: str | None
     parts: tuple[Any, ...] = ()
     validate: bool = False
     evaluator: Evaluator | None = None
@@ -121,9 +133,19 @@ class TrainedLearner(CallbackMixin):
         _fitted: ClassVar[str]  # attribute that marks a fitted learner
         _validate_fit: ClassVar[Callable[..., None]]
 
-    @abstractmethod
     def _plan(self) -> Plan:
         """Check the parameters, and return the plan of the training."""
+        take_renamed(self)
+        check_parameters(self)
+        rule, judge = as_stopping_rule(self.early_stopping), as_judge(self.judge)
+        if rule is not None and isinstance(self.judge, Judge):
+            raise ValueError(
+                "judge and early_stopping both choose the iterations: set early_stopping=False or "
+                "judge=None."
+            )
+        callbacks, checkpoint = as_callbacks(self.callbacks, warm_start=self.warm_start)
+        judge = judge if rule is None else None
+        return Plan(self._solver(), rule, judge, callbacks, checkpoint)
 
     @abstractmethod
     def _solver(self) -> Solver:
@@ -170,7 +192,7 @@ class TrainedLearner(CallbackMixin):
     def _set_fitted(self, objective: Objective, history: History, x: Vector, final: bool) -> None:
         """Set the fitted attributes for x: the result, or the current iteration."""
         self._set_map(objective, x)
-        self.loss_curve_ = [value * objective.samples.unit for value in history.curve]
+        self.loss_curve_ = np.multiply(history.curve, objective.samples.unit).tolist()
         self.n_iter_ = len(history.curve)
         if history.costs:
             self.validation_scores_ = [objective.score(cost) for cost in history.costs]
@@ -181,18 +203,6 @@ class TrainedLearner(CallbackMixin):
 
     def _finish(self, objective: Objective, history: History, diverged: bool) -> None:
         """Choose the final parameters, and warn if they are useless."""
-
-    def _judge(self) -> Judge | None:
-        """Return the judge of the start and the iterations; none with `early_stopping`."""
-        judge = as_judge(self.judge)
-        if judge is None or not self.early_stopping:
-            return judge
-        if isinstance(self.judge, Judge):
-            raise ValueError(
-                "judge and early_stopping both choose the iterations: set early_stopping=False or "
-                "judge=None."
-            )
-        return None
 
     def _generator(self, rng: RandomState) -> RandomState:
         """Return the random number generator that draws the batches."""
@@ -215,19 +225,19 @@ class TrainedLearner(CallbackMixin):
         with forget_on_error(self), threads_of(self.n_jobs):
             samples = self._load(plan, given, kept, in_memory, reset=True)
             assert samples is not None
-            marks = check_marks(samples.X.shape[0], groups=groups, views=views)
-            if marks:
-                _refuse_marks(marks, plan.rule, samples)
+            if groups is not None or views is not None:
+                samples = _marked(samples, plan.rule, groups=groups, views=views)
             if samples.in_chunks and kept is None and isinstance(self.judge, Judge):
                 raise ValueError("judge needs points in memory: set judge=None.")
-            samples = replace(samples, marks=marks)
-            rng, checkpoint = open_checkpoint(
-                plan.callbacks, self.random_state,
-                lambda: (*samples.identity, *plan.parts,
-                         *params_of(self, plan.solver, self._traits.schedule)),
-            )  # fmt: skip
+            rng, checkpoint = check_random_state(self.random_state), None
+            if plan.checkpoint is not None:
+                params = params_of(self, plan.solver, self._traits.schedule)
+                checkpoint = CheckpointFile(
+                    plan.checkpoint, *samples.identity, *plan.parts, *params
+                )
+                rng = checkpoint.generator(self.random_state)
             rng, rule, n = self._generator(rng), plan.rule, samples.X.shape[0]
-            train_samples, train_rows, test_rows, selected = samples, None, None, Choice()
+            train_samples, train_rows, test_rows, start, n_iter = samples, None, None, None, None
             if isinstance(rule, HeldOut):
                 train_rows, test_rows = hold_out(rule.fraction, samples.X, samples.class_codes, rng)
                 train_samples = samples.take(train_rows)
@@ -238,12 +248,13 @@ class TrainedLearner(CallbackMixin):
                 if plan.judge is not None and kept is None and not samples.in_chunks:
                     candidates = self._candidates(plan, samples)
                     if candidates is not None:
-                        selected = select_training(candidates, samples, plan.judge, plan.solver)
-                        self.judgement_ = selected.judgement
-                objective = self._begin(plan, train_samples, initial, rng, selected.start)
+                        start, n_iter, self.judgement_ = select_training(
+                            candidates, samples, plan.judge, plan.solver
+                        )
+                objective = self._begin(plan, train_samples, initial, rng, start)
             objective.all_samples, objective.evaluator = samples, evaluator
             history = objective.history(rng)
-            history.max_iter = selected.n_iter
+            history.max_iter = n_iter
             if isinstance(rule, HeldOut):
                 held_out = samples.validation(train_rows, test_rows)
                 history.judge(partial(objective.cost, held_out), int(rule.patience))
@@ -265,7 +276,7 @@ class TrainedLearner(CallbackMixin):
         """Train for one epoch, continuing from the last call or from `fit`."""
         with threads_of(self.n_jobs):
             plan = replace(self._plan(), spans=False)
-            refuse_partial(plan.rule, self.judge, plan.callbacks)
+            refuse_partial(plan.rule, self.judge, plan.checkpoint)
             begun = hasattr(self, self._fitted)
             kept = self._earlier() if begun else None
             samples = self._load(plan, given, kept, None, reset=not begun)
@@ -287,9 +298,10 @@ class TrainedLearner(CallbackMixin):
             return self
 
 
-def _refuse_marks(marks: dict[str, Any], rule: HeldOut | None, samples: Samples) -> None:
-    """Raise ValueError for `groups` or `views` without effect."""
-    for name in marks:
+def _marked(samples: Samples, rule: HeldOut | None, **marks: Any) -> Samples:
+    """Return samples with `groups` or `views`; raise ValueError if these have no effect."""
+    found = check_marks(samples.X.shape[0], **marks)
+    for name in found:
         if rule is not None:
             raise ValueError(
                 f"early_stopping must be False with {name}: it holds out points of all {name}. "
@@ -297,14 +309,15 @@ def _refuse_marks(marks: dict[str, Any], rule: HeldOut | None, samples: Samples)
             )
         if name == "views" and samples.database is not None:
             raise ValueError("views must be None with X_database, whose points have no views.")
+    return replace(samples, marks=found)
 
 
-def refuse_partial(rule: HeldOut | None, judge: Any, callbacks: list[Any]) -> None:
+def refuse_partial(rule: HeldOut | None, judge: Any, checkpoint: str | None) -> None:
     """Raise ValueError for what needs all points, which `partial_fit` does not support."""
     for name, given in (("early_stopping", rule), ("judge", judge)):
         if given is not None and not isinstance(given, str):
             raise ValueError(f"partial_fit needs {name} as it is by default.")
-    if any(not callable(each) for each in callbacks):
+    if checkpoint is not None:
         raise ValueError("partial_fit takes no Checkpoint: save the learner instead.")
 
 

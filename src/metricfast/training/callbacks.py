@@ -9,9 +9,6 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from metricfast._core.arguments import check_random_state
-from metricfast._core.types import RandomState
-from metricfast.training.checkpoint import CheckpointFile
 from metricfast.training.history import SolverState
 
 if TYPE_CHECKING:
@@ -64,22 +61,8 @@ class Checkpoint:
         return f"Checkpoint({os.fspath(self.path)!r})"
 
 
-def open_checkpoint(
-    callbacks: list[Any], random_state: Any, depends_on: Callable[[], tuple[Any, ...]]
-) -> tuple[RandomState, CheckpointFile | None]:
-    """Return the random generator of a training, and its file if a callback is a `Checkpoint`.
-
-    `depends_on`: returns data, parts and parameters that the training depends on.
-    """
-    paths = [each.path for each in callbacks if isinstance(each, Checkpoint)]
-    if not paths:
-        return check_random_state(random_state), None
-    file = CheckpointFile(paths[0], *depends_on())
-    return file.generator(random_state), file
-
-
-def as_callbacks(value: Any, *, warm_start: bool = False) -> list[Any]:
-    """Return the callbacks; raise unless they are functions or checkpoints.
+def as_callbacks(value: Any, *, warm_start: bool = False) -> tuple[list[Callback], str | None]:
+    """Return the functions, and the path of the checkpoint if there is one; raise for other values.
 
     `warm_start`: whether `fit` starts from the last fit, not from an existing file.
     """
@@ -87,13 +70,17 @@ def as_callbacks(value: Any, *, warm_start: bool = False) -> list[Any]:
         found = [] if value is None else list(value)
     except TypeError as error:
         raise TypeError(f"callbacks must be several functions, got {value!r}.") from error
+    functions, paths = [], []
     for callback in found:
-        if not (callable(callback) or isinstance(callback, Checkpoint)):
+        if isinstance(callback, Checkpoint):
+            paths.append(os.fspath(callback.path))
+        elif callable(callback):
+            functions.append(callback)
+        else:
             raise TypeError(
                 "callbacks must be functions of a SolverState, or metricfast.callbacks.Checkpoint; "
                 f"got {callback!r}."
             )
-    paths = [each.path for each in found if isinstance(each, Checkpoint)]
     if len(paths) > 1:
         raise ValueError(f"callbacks must hold one Checkpoint, got {len(paths)}.")
     if warm_start and paths and Path(paths[0]).exists():
@@ -101,7 +88,7 @@ def as_callbacks(value: Any, *, warm_start: bool = False) -> list[Any]:
             f"checkpoint {paths[0]} exists already, and warm_start asks to start from the last fit "
             "instead: name another file, delete it, or set warm_start=False."
         )
-    return found
+    return functions, paths[0] if paths else None
 
 
 class FitTask:

@@ -30,9 +30,9 @@ def warn_of_cost(
     `n_compared`: the number of points that a point is compared with in an iteration.
     `batch`: the number of points of a step.
     """
-    sizes, n_iter = [[int(n) for n in shape] for shape in shapes], min(solver.n_iter, _ITERATIONS)
-    n_entries = sum(map(math.prod, sizes))
-    width = sizes[-1][0] if sizes else 0  # `Identity` has no parameters
+    n_iter = min(solver.n_iter, _ITERATIONS)
+    n_entries = sum(math.prod(map(int, shape)) for shape in shapes)
+    width = int(shapes[-1][0]) if shapes else 0  # `Identity` has no parameters
     pairs = float(n_points) * n_compared * (_PAIR + width * _COORDINATE)
     changes = n_entries * (n_points * _PRODUCT + n_points / batch * _CHANGE)
     n_threads = as_threads(n_jobs)

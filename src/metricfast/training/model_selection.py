@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -23,28 +22,9 @@ from metricfast.training.objective import Objective
 from metricfast.training.samples import Samples
 from metricfast.training.solvers import Solver
 from metricfast.training.splits import Split, splits_of
-from metricfast.training.train import solve
 
 # Errors of a training on a part of the points.
 _FAILURES = (DivergedError, ValueError, np.linalg.LinAlgError)
-
-
-class Choice(NamedTuple):
-    """The chosen start and number of iterations.
-
-    Attributes
-    ----------
-    start : str or None
-        The name of the start; None for the start of the parameters.
-    n_iter : int or None
-        0 if the start is better without training, None if the last iteration is the best.
-    judgement : Judgement or None
-        None if nothing was judged.
-    """
-
-    start: str | None = None
-    n_iter: int | None = None
-    judgement: Judgement | None = None
 
 
 @dataclass(frozen=True)
@@ -82,8 +62,13 @@ class Candidates:
     patience: int = PATIENCE
 
 
-def select_training(candidates: Candidates, data: Samples, judge: Judge, solver: Solver) -> Choice:
-    """Return the start and the number of iterations that the judge chooses.
+def select_training(
+    candidates: Candidates, data: Samples, judge: Judge, solver: Solver
+) -> tuple[str | None, int | None, Judgement | None]:
+    """Return the chosen start, the number of iterations, and the judgement.
+
+    The start is None for that of the parameters. The number is 0 if the start is better without
+    training, and None if the last iteration is the best.
 
     The given distance is chosen if no point can be held out, or if all starts fail. If each
     training diverges, nothing is chosen, because training on all points will explain it.
@@ -92,55 +77,58 @@ def select_training(candidates: Candidates, data: Samples, judge: Judge, solver:
         judgement, setting, to_the_end = judge._verdict
         start, n_iter = setting if judgement.chosen else (candidates.given, 0)
         judgement.warn()
-        return Choice(start, None if to_the_end else n_iter, judgement)
+        return start, None if to_the_end else n_iter, judgement
     measure, costs_of = judge.costs_by(data.kind)
     splits = splits_of(data, costs_of, judge, least=candidates.least)
-    given: list[Array] = []
     starts = judge._starts
     if starts is None:
         starts = [*candidates.names, *_best_of(candidates, solver, splits)] if splits else []
-    found: dict[str | None, list[Array]] = {name: [] for name in starts}
-    failure: Exception | None = None
+    # The costs on the splits so far, one row for each iteration.
+    given, weight, found = np.empty((1, 0)), np.empty(0), dict.fromkeys(starts, np.empty((1, 0)))
+    unit, failure = "points", None
     try:
-        for number, split in enumerate(splits, 1):
-            given.append(_costs(candidates, solver, split, candidates.given, trained=False))
+        for split in splits:
+            unit, weight = split.part.unit, np.append(weight, split.part.weight)
+            given = _beside(
+                given, _costs(candidates, solver, split, candidates.given, trained=False)
+            )
             for start in list(found):
                 try:
-                    found[start].append(_costs(candidates, solver, split, start))
+                    found[start] = _beside(found[start], _costs(candidates, solver, split, start))
                 except _FAILURES:  # this start has lost
                     del found[start]
                     if not found:
                         raise
-            goals = {start: _goals(join_parts(each)) for start, each in found.items()}
-            seen = np.concatenate([each.part.weight for each in splits[:number]])
-            found = {start: found[start] for start in near_best(goals, seen, candidates.equal)}
+            goals = {start: _goals(costs) for start, costs in found.items()}
+            found = {start: found[start] for start in near_best(goals, weight, candidates.equal)}
     except DivergedError:
-        return Choice()
+        return None, None, None
     except (ValueError, np.linalg.LinAlgError) as error:
-        splits, found, failure = [], {}, error
-    costs = {start: join_parts(each) for start, each in found.items()}
+        splits, failure = [], error
     if not splits:
+        given, weight, found, unit = np.empty((1, 0)), np.empty(0), {}, "points"
         _begin_on_all(candidates, data, solver)
     names, rows, order = ["given distance"], [(candidates.given, 0)], [0.0]
-    for start, rated in costs.items():
-        for n in range(len(rated)):
+    for start, costs in found.items():
+        for n in range(len(costs)):
             rows.append((start, n))
             names.append(f"{start or 'init'}, {n} iterations")
             # Among equally good settings, those without training come last.
             order.append(np.inf if n == 0 else n if candidates.shortest else -n)
-    matrix, weight, unit = np.empty((1, 0)), np.empty(0), "points"
-    if splits:
-        matrix = np.concatenate([join_parts(given), *costs.values()])
-        weight = np.concatenate([split.part.weight for split in splits])
-        unit = splits[0].part.unit
+    matrix = np.concatenate([given, *found.values()])
     judgement = judge_costs(
         judge, names, matrix, weight, measure, unit, failure, data.kind, settings=rows,
         equal=candidates.equal, order=np.array(order),
     )  # fmt: skip
     judgement.warn()
     start, n_iter = rows[judgement.chosen]
-    is_last = judgement.chosen and n_iter == len(costs[start]) - 1 > 1
-    return Choice(start, None if is_last else n_iter, judgement)
+    is_last = judgement.chosen and n_iter == len(found[start]) - 1 > 1
+    return start, None if is_last else n_iter, judgement
+
+
+def _beside(costs: Array, more: Array) -> Array:
+    """Return the costs of further points beside those of others; no others are of shape (1, 0)."""
+    return join_parts([costs, more]) if costs.size else more
 
 
 def _costs(
@@ -162,7 +150,7 @@ def _costs(
                 rng=np.random.RandomState(0), quiet=True,
             )  # fmt: skip
             try:
-                solve(objective, history, solver)
+                solver.minimize(objective, history, objective.batches(history.rng, solver))
             except DivergedError:
                 if not history.curve:
                     raise
@@ -187,8 +175,8 @@ def _begin_on_all(candidates: Candidates, data: Samples, solver: Solver) -> None
     objective = candidates.begin(data, candidates.given)
     history = objective.history(np.random.RandomState(0), quiet=True)
     history.max_iter = 1
-    with np.errstate(all="ignore"), without_advice():
-        solve(objective, history, solver)
+    with np.errstate(all="ignore"), one_blas_thread(), without_advice():
+        solver.minimize(objective, history, objective.batches(history.rng, solver))
 
 
 def _goals(costs: Array) -> Array:

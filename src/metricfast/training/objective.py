@@ -24,6 +24,7 @@ from metricfast.training.history import History, Vector
 from metricfast.training.preconditioner import FlatParameters
 from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
+from metricfast.training.solvers import EpochBatches, MiniBatchSolver, Solver
 from metricfast.training.span import WithConstant
 
 Array = NDArray[Any]
@@ -100,7 +101,7 @@ class Objective:
             full = arrays if problem.extended is None else problem.extended(arrays)
             preconditioner = problem.preconditioner
             if preconditioner is None:
-                preconditioner = FlatParameters([array.shape for array in full])
+                preconditioner = FlatParameters(map(np.shape, full))
             elif not isinstance(preconditioner, FlatParameters):
                 preconditioner = preconditioner(arrays, self.of_span)
             if self.of_span is not None and problem.penalty is None:
@@ -172,12 +173,12 @@ class Objective:
             runs.append((slice(start, stop), *how))
         return runs
 
-    def batches(
-        self, rng: RandomState, batch_size: int | None = None
-    ) -> Callable[[], Iterable[Batch]]:
-        """Return a function that draws the mini-batches of an epoch."""
+    def batches(self, rng: RandomState, solver: Solver) -> EpochBatches | None:
+        """Return a function that draws the mini-batches of an epoch, if the solver takes them."""
+        if not isinstance(solver, MiniBatchSolver):
+            return None
         draw = self.problem.batches or _class_batches
-        return draw(self, rng, batch_size)
+        return draw(self, rng, solver.batch_size)
 
     def history(self, rng: RandomState, *, quiet: bool = False) -> History:
         """Return the history of a training from the initial vector."""

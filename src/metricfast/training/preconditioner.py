@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,12 +34,12 @@ class FlatParameters:
 
     least = 1.0
 
-    def __init__(self, shapes: Sequence[tuple[int, ...]]) -> None:
+    def __init__(self, shapes: Iterable[tuple[int, ...]]) -> None:
         self.shapes = list(shapes)
 
     def vector(self, arrays: Sequence[Array]) -> Array:
         """Convert parameters to the solver's vector."""
-        return np.concatenate([array.ravel() for array in arrays])
+        return np.concatenate(list(map(np.ravel, arrays)))
 
     def arrays(self, vector: Array) -> list[Array]:
         """Convert the solver's vector to parameters, which are views of it."""
@@ -52,7 +52,7 @@ class FlatParameters:
 
     def pullback(self, gradients: Sequence[Array]) -> Array:
         """Convert gradients by the parameters to the gradient by the solver's vector."""
-        return FlatParameters.vector(self, gradients)
+        return np.concatenate(list(map(np.ravel, gradients)))
 
 
 class ScaledParameters(FlatParameters):

@@ -160,14 +160,20 @@ class Samples:
 
     def take(self, rows: Any) -> Samples:
         """Return a subset of the samples; a database of other points remains the same."""
-        return self._with_points(rows_of(self.X, rows), rows)
+        weight = None if self.weight is None else self.weight[rows]
+        labels = None if self.labels is None else self.labels[rows]
+        marks = {name: each[rows] for name, each in self.marks.items()}
+        return replace(
+            self, X=rows_of(self.X, rows), labels=labels, weight=weight, given=None, marks=marks
+        )
 
     @cached_property
     def representative(self) -> Samples:
         """All samples; for points on disk, a subset from all classes."""
-        rows, found = self.representative_rows, self
+        found = self
         if self.in_chunks:
-            found = self._with_points(self.X[rows], rows)
+            rows = self.representative_rows
+            found = replace(self.take(rows), X=self.X[rows])
         if self.database is None:
             return found
         return replace(found, database=self.database.representative)
@@ -254,12 +260,6 @@ class Samples:
                 )
         return times_power_of_two(unit, shift)
 
-    def _with_points(self, X: Any, rows: Any) -> Samples:
-        weight = None if self.weight is None else self.weight[rows]
-        labels = None if self.labels is None else self.labels[rows]
-        marks = {name: each[rows] for name, each in self.marks.items()}
-        return replace(self, X=X, labels=labels, weight=weight, given=None, marks=marks)
-
 
 def load_samples(
     learner: Any,
@@ -324,9 +324,8 @@ def load_samples(
     else:
         with np.errstate(over="ignore", invalid="ignore"):
             X = times_power_of_two(X - X.mean(axis=0), -exponent)
-    values = values_of(X)
     # Sums of squares must not overflow.
-    if later and not np.abs(values).max(initial=0) < np.finfo(X.dtype).max ** 0.25:
+    if later and not np.abs(values_of(X)).max(initial=0) < np.finfo(X.dtype).max ** 0.25:
         raise ValueError(
             "X is too large for the units of the first call: scale it as those points were."
         )

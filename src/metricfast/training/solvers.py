@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from metricfast._core.arguments import check_range, check_unused, did_you_mean
+from metricfast._core.arguments import check_unused, did_you_mean
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.parameters import (
     NonNegativeFloat,
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
+    Share,
     check_parameters,
 )
 from metricfast.samplers import Batch
@@ -120,7 +121,6 @@ class LBFGS(FullBatchSolver):
         del batches
         left = self.n_iter - len(history.curve)
         x = history.x.astype(np.float64)
-        _refresh_again(problem, history)
         if problem.traits.smooth:
             tol = self.tol
             if tol is None and problem.X.dtype == np.float32:
@@ -203,9 +203,9 @@ class MiniBatchSolver(BaseEstimator):  # type: ignore[misc]
         """Raise ValueError if a parameter has a value that cannot be used."""
         check_parameters(self)
 
-    def minimize(self, problem: Any, history: History, batches: EpochBatches) -> None:
+    def minimize(self, problem: Any, history: History, batches: EpochBatches | None) -> None:
         """Continue to minimise a problem from the last vector of the history."""
-        _refresh_again(problem, history)
+        assert batches is not None
 
         def epoch() -> Iterable[Batch]:
             done, every = len(history.curve), problem.refresh_every
@@ -315,6 +315,7 @@ class AdamW(Adam):
         return super().step(shrunk, gradient, moments, rate, 0.0, t, **how)
 
 
+@dataclass(eq=False, repr=False)
 class SGD(MiniBatchSolver):
     """Gradient descent with momentum on mini-batches.
 
@@ -327,25 +328,10 @@ class SGD(MiniBatchSolver):
     momentum : float, default=0.9
     """
 
+    momentum: Share = 0.9
+
     n_moments = 1
     rate_factor = 10.0
-
-    def __init__(
-        self,
-        learning_rate: float | None = None,
-        batch_size: int | None = None,
-        max_epochs: int = 50,
-        schedule: str | None = None,
-        weight_decay: float = 0.0,
-        momentum: float = 0.9,
-    ) -> None:
-        super().__init__(learning_rate, batch_size, max_epochs, schedule, weight_decay)
-        self.momentum = momentum
-
-    def check(self) -> None:
-        """Raise ValueError if a parameter has a value that cannot be used."""
-        super().check()
-        check_range("momentum", self.momentum, high=1)
 
     def step(
         self, x: Vector, gradient: Vector, moments: list[Vector], rate: float, decay: float, t: int
@@ -357,6 +343,7 @@ class SGD(MiniBatchSolver):
         return moved
 
 
+@dataclass(eq=False, repr=False)
 class Subgradient(MiniBatchSolver):
     r"""Plain subgradient steps with rates :math:`\eta_t = \eta_1 / t^p`.
 
@@ -371,22 +358,11 @@ class Subgradient(MiniBatchSolver):
         The exponent p.
     """
 
+    schedule: Literal["constant"] = field(default="constant", init=False)
+    weight_decay: float = field(default=0.0, init=False)
+    power_t: NonNegativeFloat = 0.5
+
     n_moments = 1
-
-    def __init__(
-        self,
-        learning_rate: float | None = None,
-        batch_size: int | None = None,
-        max_epochs: int = 50,
-        power_t: float = 0.5,
-    ) -> None:
-        super().__init__(learning_rate, batch_size, max_epochs, "constant")
-        self.power_t = power_t
-
-    def check(self) -> None:
-        """Raise ValueError if a parameter has a value that cannot be used."""
-        super().check()
-        check_range("power_t", self.power_t)
 
     def step(
         self, x: Vector, gradient: Vector, moments: list[Vector], rate: float, decay: float, t: int
@@ -442,11 +418,10 @@ def check_solver_params(
     `lbfgs`: parameters for the solver "lbfgs". `by_batches`: parameters for other solvers given by
         name. A solver object has its own parameters.
     """
-    reached: tuple[str, ...] = ()
+    reached: Iterable[str] = ()
     if isinstance(learner.solver, str):
-        reached = tuple(by_batches if solver.by_batches else lbfgs)
-    unused = [name for name in dict.fromkeys([*lbfgs, *by_batches]) if name not in reached]
-    kind = type(solver).__name__
+        reached = by_batches if solver.by_batches else lbfgs
+    unused, kind = sorted({*lbfgs, *by_batches}.difference(reached)), type(solver).__name__
     check_unused(
         learner, unused,
         f"with solver={learner.solver!r}, which it does not reach: set the parameters of this "
@@ -457,9 +432,3 @@ def check_solver_params(
 def _refresh(problem: Any, history: History, x: Vector) -> None:
     history.refreshed = x
     problem.refresh(x)
-
-
-def _refresh_again(problem: Any, history: History) -> None:
-    """Restore the state of the loss when an interrupted training continues."""
-    if problem.refresh_every and not np.array_equal(history.refreshed, history.start):
-        problem.refresh(history.refreshed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from metricfast.training.objective import Objective
 from metricfast.training.preconditioner import FlatParameters
 from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
+from metricfast.training.solvers import Solver
 
 GIVEN_START, LINEAR, STANDARDIZED, WHITENED = "given", "linear", "standardized", "whitened"
 # Multiple of the identity that is added to the scatter within classes, relative to its mean
@@ -118,8 +119,8 @@ STARTS: dict[str, Callable[[Samples, int], AnyMap]] = {
 
 
 def begin_at(
-    problem: Problem, samples: Samples, L: AnyMap, rng: RandomState, name: str | None = None, *,
-    rescales: bool = False, search: str | None = None, batch_size: int | None = None,
+    problem: Problem, samples: Samples, L: AnyMap, rng: RandomState, name: str | None,
+    solver: Solver, *, rescales: bool, searches: bool,
     chosen: dict[str | None, tuple[int, float]] | None = None,
 ) -> Objective:  # fmt: skip
     """Return the objective of a training that starts from a map.
@@ -133,14 +134,14 @@ def begin_at(
     L : ndarray or WideMap
     rng : RandomState
         Draws the batch for the search of a scale.
-    name : str, optional
+    name : str or None
         A key of `STARTS`, to start from in place of L, with as many rows.
+    solver : solver
     rescales : bool
         Whether the problem may rescale the map.
-    search : {"batch", "points"}, optional
-        Multiply the map by the factor at which the loss of the first batch, or of up to 500 points,
-        is lowest.
-    batch_size : int, optional
+    searches : bool
+        Whether to multiply the map by the factor at which the loss is lowest: of the first batch,
+        or, with a solver of all points, of up to 500 points.
     chosen : dict, optional
         Forms and spreads that were chosen for other splits of the same data; more are added.
     """
@@ -150,11 +151,12 @@ def begin_at(
         L = like(L, start if problem.samples.outer is not None else to_array(start), samples)
     if rescales and problem.rescale is not None:
         L = L * L.dtype.type(problem.rescale(problem.inner(L)))
-    if search == "batch" and problem.searches_scale:
+    if searches and solver.by_batches and problem.searches_scale:
         plain = Objective(replace(problem, preconditioner=None), [problem.inner(L)])
-        first = next(iter(plain.batches(rng, batch_size)()))
-        L = L * best_scale(_loss_by_factor(problem, L, first))
-    elif search == "points":
+        batches = plain.batches(rng, solver)
+        assert batches is not None
+        L = L * best_scale(_loss_by_factor(problem, L, next(iter(batches()))))
+    elif searches and not solver.by_batches:
         batch, forms, chosen = sample_points(samples), [L], {} if chosen is None else chosen
         if problem.standardizes and name is None and _is_identity(L):
             forms.append(in_units(L, samples))
@@ -270,7 +272,7 @@ def spread(L: AnyMap, X: Any, weight: Floats | None, rows: Any = slice(None)) ->
 
 def like(L: AnyMap, other: AnyMap, data: Samples) -> AnyMap:
     """Return the map `other`, scaled to the same spread of points as under L."""
-    wanted, found = (spread(A, data.X, data.weight) for A in (L, other))
+    wanted, found = spread(L, data.X, data.weight), spread(other, data.X, data.weight)
     return other * L.dtype.type(wanted / found) if wanted > 0 and found > 0 else L
 
 
@@ -287,14 +289,7 @@ def near_scale(value: Callable[[float], float], start: float) -> float:
 
     It needs about a dozen evaluations, and `best_scale` about 48.
     """
-    known: dict[float, float] = {}
-
-    def at(exponent: float) -> float:
-        if exponent not in known:
-            known[exponent] = value(start * 2.0**exponent)
-        return known[exponent]
-
-    best = 0.0
+    at, best = cache(lambda exponent: value(start * 2.0**exponent)), 0.0
     for step in (2.0, 1.0, 0.5, 0.25):
         while (found := min((best, best - step, best + step), key=at)) != best:
             best = found

@@ -8,34 +8,36 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from metricfast._core.progress import Progress
 from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.warn import warn_user
 from metricfast._core.wide_map import to_array
-from metricfast.training.callbacks import Checkpoint
+from metricfast.training.callbacks import Callback
 from metricfast.training.checkpoint import CheckpointFile
 from metricfast.training.history import DivergedError, History, SolverState, Vector
 from metricfast.training.objective import Objective
 from metricfast.training.problem import Traits
-from metricfast.training.solvers import EpochBatches, MiniBatchSolver, Solver
+from metricfast.training.solvers import Solver
 
 
 class _Observers:
-    """Progress, callbacks, the checkpoint and the time limit of a training."""
+    """Progress, callbacks, the checkpoint and the time limit of a training, if it has any."""
 
     def __init__(
         self, learner: Any, objective: Objective, history: History, solver: Solver, left: int,
-        callbacks: Sequence[Any], checkpoint: CheckpointFile | None, part: str, deadline: float,
+        callbacks: Sequence[Callback], checkpoint: CheckpointFile | None, part: str,
+        deadline: float,
     ) -> None:  # fmt: skip
         self._learner, self._objective, self._history = learner, objective, history
-        self._functions = [each for each in callbacks if not isinstance(each, Checkpoint)]
-        self._checkpoint, self._task, self._deadline = checkpoint, learner._fit_task, deadline
+        self._functions, self._checkpoint, self._deadline = callbacks, checkpoint, deadline
+        self._task = learner._fit_task
         self._set_fitted = None if part else partial(learner._set_fitted, objective, history)
         self._n_iter, label = solver.n_iter, part or type(learner).__name__
         quantity = objective.traits.quantity
-        self._progress = Progress(label, left, quantity, shown=learner.verbose)
+        self.progress = Progress(label, left, quantity, shown=learner.verbose)
         if self._task is not None and not part:
             self._task.begin("epoch" if solver.by_batches else "iteration", left)
 
@@ -44,7 +46,7 @@ class _Observers:
         objective, history = self._objective, self._history
         stops = time.monotonic() > self._deadline
         value *= objective.samples.unit
-        self._progress(iteration, value)
+        self.progress(iteration, value)
         set_fitted = self._set_fitted and partial(self._set_fitted, x, False)
         if self._functions:
             if set_fitted is not None:
@@ -61,21 +63,13 @@ class _Observers:
             self._checkpoint.write(self._checkpoint.seed, history)
         return stops
 
-    def end(self) -> None:
-        """End the progress display, and set the fitted attributes of the result."""
-        self._progress.close()
-        history, self._history.observer = self._history, None
-        if self._set_fitted is not None:
-            last = self._objective.traits.keeps_last and not history.costs
-            self._set_fitted(history.x if last else history.best_x, True)
-
 
 def train(
     learner: Any,
     objective: Objective,
     history: History,
     solver: Solver,
-    callbacks: Sequence[Any] = (),
+    callbacks: Sequence[Callback] = (),
     checkpoint: CheckpointFile | None = None,
     *,
     epoch_from: Vector | None = None,
@@ -94,7 +88,7 @@ def train(
     objective : Objective
     history : History
     solver : solver
-    callbacks : list, optional
+    callbacks : list of callables, optional
     checkpoint : CheckpointFile, optional
     epoch_from : ndarray, optional
         Train for a single epoch, of a training that began at this vector.
@@ -120,15 +114,20 @@ def train(
     ConvergenceWarning
         If the training diverged later.
     """
-    batches = epoch_batches(objective, history, solver)  # before the generator is restored
+    batches = objective.batches(history.rng, solver)  # before the generator is restored
     if checkpoint is not None:
         checkpoint.restore(history, solver)
+        if objective.refresh_every and not np.array_equal(history.refreshed, history.start):
+            objective.refresh(history.refreshed)  # the state of the loss at that time
     n_iter = solver.n_iter if history.max_iter is None else history.max_iter
     left = max(0, n_iter - len(history.curve)) if epoch_from is None else 1
-    observers = _Observers(
-        learner, objective, history, solver, left, callbacks, checkpoint, part, deadline
-    )
-    history.observer, diverged = observers, False
+    observers, diverged = None, False
+    reports = learner.verbose or learner._fit_task is not None
+    if reports or callbacks or checkpoint is not None or deadline < math.inf:
+        observers = _Observers(
+            learner, objective, history, solver, left, callbacks, checkpoint, part, deadline
+        )
+    history.observer = observers
     try:
         with one_blas_thread():
             if epoch_from is not None:
@@ -139,11 +138,16 @@ def train(
                     batch = next(iter(batches()))  # the loss of all points would be slow
                 history.record_start(objective(history.start, batch)[0], history.start)
             else:
-                solver.minimize(objective, history, batches)  # type: ignore[arg-type]
+                solver.minimize(objective, history, batches)
     except DivergedError:
         diverged = True
     finally:
-        observers.end()
+        history.observer = None
+        if observers is not None:
+            observers.progress.close()
+        if not part:
+            last = objective.traits.keeps_last and not history.costs
+            learner._set_fitted(objective, history, history.x if last else history.best_x, True)
     if diverged and not part:
         _report_divergence(objective.traits, history)
     return diverged
@@ -152,14 +156,7 @@ def train(
 def solve(objective: Objective, history: History, solver: Solver) -> None:
     """Run a solver from the state of a history, without observers."""
     with one_blas_thread():
-        solver.minimize(objective, history, epoch_batches(objective, history, solver))  # type: ignore[arg-type]
-
-
-def epoch_batches(objective: Objective, history: History, solver: Solver) -> EpochBatches | None:
-    """Return a function that draws the mini-batches of an epoch, if the solver takes them."""
-    if not isinstance(solver, MiniBatchSolver):
-        return None
-    return objective.batches(history.rng, solver.batch_size)
+        solver.minimize(objective, history, objective.batches(history.rng, solver))
 
 
 def _report_divergence(traits: Traits, history: History) -> None:

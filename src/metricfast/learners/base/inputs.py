@@ -22,8 +22,9 @@ def begin_fit(learner: Any) -> None:
 
 def forget(learner: Any) -> None:
     """Delete the fitted attributes."""
-    for name in [name for name in vars(learner) if name.endswith("_") and name[0] != "_"]:
-        delattr(learner, name)
+    for name in list(vars(learner)):
+        if name.endswith("_") and name[0] != "_":
+            delattr(learner, name)
 
 
 def points_of(learner: Any, X: Any, name: str = "X") -> Any:

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from metricfast._core.arguments import check_unused
-from metricfast._core.parameters import PositiveInt, check_parameters
+from metricfast._core.parameters import PositiveInt
 from metricfast._core.types import Array, RandomState
 from metricfast._core.warn import warn_user
 from metricfast._labels.binding import agreed, bind_labels, is_precomputed
@@ -37,7 +37,6 @@ from metricfast.losses._call import BaseLoss
 from metricfast.samplers import Batch, Sampler
 from metricfast.selection._judge import JudgeParameter
 from metricfast.training.adapters import in_wide_span
-from metricfast.training.callbacks import as_callbacks
 from metricfast.training.cost import warn_of_cost
 from metricfast.training.embedded import embed
 from metricfast.training.fingerprint import fingerprint
@@ -56,7 +55,6 @@ from metricfast.training.solvers import (
     check_solver_params,
 )
 from metricfast.training.steps import RISE
-from metricfast.training.stopping import as_stopping_rule
 
 # Epochs without improvement after which the training of a part stops, if there are classes. The
 # costs of numbers vary too much to stop.
@@ -197,9 +195,8 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddedMetricMixin):
         return self._partial_fit(Given(X, y, None, X_database, y_database, classes))
 
     def _plan(self) -> Plan:
-        """Check the parameters, and return the plan of the training."""
-        check_parameters(self)
-        solver = self._solver()
+        plan = super()._plan()
+        solver = plan.solver
         check_solver_params(
             self, solver, lbfgs=["max_epochs"],
             by_batches=["max_epochs", "learning_rate", "batch_size"],
@@ -215,10 +212,8 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddedMetricMixin):
         )  # fmt: skip
         if not is_learnable(loss):
             check_unused(self, ["proxy_lr_factor"], "unless the loss learns proxies")
-        rule, judge = as_stopping_rule(self.early_stopping), self._judge()
-        callbacks = as_callbacks(self.callbacks, warm_start=self.warm_start)
         parts = clone(loss, safe=False), clone(embedding), clone(sampler, safe=False)
-        return Plan(solver, rule, judge, callbacks, parts)
+        return replace(plan, parts=parts)
 
     def _solver(self) -> Solver:
         """Return the solver."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral
 from typing import Any
 
@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.checks import check_points
 from metricfast._core.initialize import as_given_map
-from metricfast._core.parameters import NonNegativeFloat, check_parameters
+from metricfast._core.parameters import NonNegativeFloat
 from metricfast._core.scaling import log2_spread
 from metricfast._core.targets import check_classification_target, check_kinds, check_sample_weight
 from metricfast._core.types import Array, RandomState
@@ -39,7 +39,6 @@ from metricfast.learners.trained import Given, Plan, for_mini_batches
 from metricfast.losses import Gerrymander
 from metricfast.selection._judge import Judge, JudgeParameter
 from metricfast.training.adapters import in_wide_span
-from metricfast.training.callbacks import as_callbacks
 from metricfast.training.chunks import hold
 from metricfast.training.cost import warn_of_cost
 from metricfast.training.embedded import embed_samples
@@ -50,7 +49,6 @@ from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples, center
 from metricfast.training.solvers import LBFGS, Solver, as_solver
 from metricfast.training.splits import holds_classes_out
-from metricfast.training.stopping import as_stopping_rule
 
 
 @dataclass(eq=False, repr=False)
@@ -261,11 +259,7 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, VoteParameters, EmbeddedMetr
         return self._partial_fit(Given(X, y, sample_weight, X_database, y_database))
 
     def _plan(self) -> Plan:
-        """Check the parameters, and return the plan of the training."""
-        check_parameters(self)
-        rule, judge = as_stopping_rule(self.early_stopping), self._judge()
-        callbacks = as_callbacks(self.callbacks, warm_start=self.warm_start)
-        return Plan(self._solver(), rule, judge, callbacks, (_embedding_of(self),))
+        return replace(super()._plan(), parts=(_embedding_of(self),))
 
     def _solver(self) -> Solver:
         """Return the solver."""
