@@ -17,6 +17,7 @@ from metricfast._core.scatter import repetitions
 from metricfast._core.types import Array, RandomState
 from metricfast._core.warn import warn_user
 from metricfast._core.wide_map import AnyMap, WideMap
+from metricfast.learners.base.inputs import begin_fit
 from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.learners.trained import Given, Plan, TrainedLearner, for_mini_batches
 from metricfast.selection._judge import JudgeParameter
@@ -142,12 +143,12 @@ class LinearLearner(TrainedLearner, MahalanobisMixin):
             return replace(plan, judge=None)
         return plan
 
-    def _load(
-        self, plan: Plan, given: Given, kept: Any, in_memory: tuple[str, str] | None, *, reset: bool
-    ) -> Samples:
+    def _load(self, plan: Plan, given: Given, kept: Any, *, reset: bool) -> Samples:
+        if reset:
+            begin_fit(self)
         samples = load_samples(
             self, given.X, given.y, given.sample_weight,
-            exponent=None if reset else self._exponent, in_memory=in_memory,
+            exponent=None if reset else self._exponent, in_memory=plan.in_memory,
             keep=self._keeps_points, accept_sparse=self._accept_sparse, target=self._target,
         )  # fmt: skip
         self._exponent = samples.exponent

@@ -69,6 +69,8 @@ class Plan:
         The path of the file.
     parts : tuple
         Copies of parameters that are objects, such as a loss or an embedding.
+    in_memory : tuple of two str, or None
+        The reason why all points must be in memory, and a remedy.
     validate : bool
         Whether to compare the fit with the Euclidean distance.
     evaluator : callable or None
@@ -83,6 +85,7 @@ class Plan:
     callbacks: list[Callback]
     checkpoint: str | None
     parts: tuple[Any, ...] = ()
+    in_memory: tuple[str, str] | None = None
     validate: bool = False
     evaluator: Evaluator | None = None
     spans: bool = True
@@ -152,13 +155,10 @@ class TrainedLearner(CallbackMixin):
         """Return the solver."""
 
     @abstractmethod
-    def _load(
-        self, plan: Plan, given: Given, kept: Any, in_memory: tuple[str, str] | None, *, reset: bool
-    ) -> Samples | None:
+    def _load(self, plan: Plan, given: Given, kept: Any, *, reset: bool) -> Samples | None:
         """Check points and labels, and centre the points; return None if there is nothing to learn.
 
         `kept`: the result of `_earlier`, to continue from an earlier fit, or None.
-        `in_memory`: the reason why all points must be in memory, and a remedy, or None.
         `reset`: whether to start a new fit, instead of continuing with points like those of the
             first call.
         """
@@ -216,14 +216,15 @@ class TrainedLearner(CallbackMixin):
     ) -> Self:  # fmt: skip
         """Fit. `evaluator` computes the loss elsewhere, for example on a cluster."""
         given = Given(X, y, sample_weight, X_database, y_database)
+        plan = self._plan()
         plan = replace(
-            self._plan(), validate=validate, evaluator=evaluator, spans=evaluator is None
-        )
+            plan, in_memory=why_in_memory(self, plan.solver.by_batches, validate),
+            validate=validate, evaluator=evaluator, spans=evaluator is None,
+        )  # fmt: skip
         kept = self._earlier() if self.warm_start else None
-        in_memory = why_in_memory(self, plan.solver.by_batches, validate)
         self._training = None
         with forget_on_error(self), threads_of(self.n_jobs):
-            samples = self._load(plan, given, kept, in_memory, reset=True)
+            samples = self._load(plan, given, kept, reset=True)
             assert samples is not None
             if groups is not None or views is not None:
                 samples = _marked(samples, plan.rule, groups=groups, views=views)
@@ -279,7 +280,7 @@ class TrainedLearner(CallbackMixin):
             refuse_partial(plan.rule, self.judge, plan.checkpoint)
             begun = hasattr(self, self._fitted)
             kept = self._earlier() if begun else None
-            samples = self._load(plan, given, kept, None, reset=not begun)
+            samples = self._load(plan, given, kept, reset=not begun)
             if samples is None:
                 return self
             if self._training is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -38,16 +38,11 @@ class Call:
     threads: int
     lanes: int  # maximum number of work shares with separate sums; 0: automatic
     options: dict[str, Any]  # arguments specific to the loss
-    workspace: Any = None
+    workspace: Any
+    gradient: Array  # written by the kernel
+    database_gradient: Array | None
     lists: tuple[Integers, Integers] | None = None  # columns of each row, in place of all
     first: int = -1  # database row of the first query, if queries are consecutive rows of it
-    gradient: Array = field(init=False)
-    database_gradient: Array | None = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Allocate the gradients."""
-        self.gradient = np.empty_like(self.queries)
-        self.database_gradient = None if self.database is None else np.empty_like(self.database)
 
     @property
     def references(self) -> Array:
@@ -58,12 +53,11 @@ class Call:
         """Return the call with both sides swapped, so that database points are the anchors."""
         if self.database is None or self.database_gradient is None:
             return self
-        swapped = replace(
+        return replace(
             self, queries=self.database, database=self.queries, y=self.y_database,
             y_database=self.y, weight=None, column_weight=self.weight, exclude=None, first=-1,
+            gradient=self.database_gradient, database_gradient=self.gradient,
         )  # fmt: skip
-        swapped.gradient, swapped.database_gradient = self.database_gradient, self.gradient
-        return swapped
 
     def refuse_overflow(self) -> NoReturn:
         """Raise LossOverflowError if points are too large."""
@@ -193,6 +187,7 @@ class BoundLoss:
             Z, Z_database, self._labels.kind, y, y_database, weight,
             weight if alone and self.loss._weighs_columns else None, exclude,
             self.loss.reduction, self._threads, self._lanes, options or {}, self._workspace,
+            np.empty_like(Z), None if Z_database is None else np.empty_like(Z_database),
         )  # fmt: skip
         call.check_points(squares=self.loss._weighs_columns)
         return call

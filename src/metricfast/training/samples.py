@@ -278,8 +278,8 @@ def load_samples(
     Parameters
     ----------
     learner : BaseMetricLearner
-        `preprocessor_`, `n_features_in_` and `feature_names_in_` are set, unless the call is a
-        later one.
+        `preprocessor_` is set. `n_features_in_` and `feature_names_in_` will be, unless the call
+        is a later one.
     X, y, sample_weight
         What the method was given.
     target : callable
@@ -298,14 +298,10 @@ def load_samples(
     Samples
     """
     later = exponent is not None
-    how: dict[str, Any] = {
-        "ensure_min_samples": 2, "accept_sparse": accept_sparse, "accept_sources": True
-    }  # fmt: skip
-    if later:
-        how |= {"preprocessor": learner.preprocessor_, "reset": False, "order": "C"}
-        X, y = check_points(learner, X, y, **how)
-    else:
-        X, y = learner._prepare_inputs(X, y, **how)
+    X, y = check_points(
+        learner, X, y, preprocessor=learner.preprocessor_, reset=not later, order="C",
+        ensure_min_samples=2, accept_sparse=accept_sparse, accept_sources=True,
+    )  # fmt: skip
     weight = check_sample_weight(sample_weight, X.shape[0])
     X = hold(X, in_memory)
     given = X if keep else None

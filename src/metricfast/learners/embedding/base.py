@@ -255,9 +255,7 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddedMetricMixin):
             said = said.removeprefix("sq")  # scores use plain distances
         return bind_labels(said, y, y_database, sizes=sizes)
 
-    def _load(
-        self, plan: Plan, given: Given, kept: Any, in_memory: tuple[str, str] | None, *, reset: bool
-    ) -> Samples | None:
+    def _load(self, plan: Plan, given: Given, kept: Any, *, reset: bool) -> Samples | None:
         loss, embedding, _ = plan.parts
         said = self._said_label_distance
         check_database(
@@ -269,7 +267,7 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddedMetricMixin):
             _check_continuation(self, plan, given.X_database is not None)
         samples = load_points(
             self, given.X, given.y, loss, embedding, given.X_database, given.y_database,
-            classes=given.classes, reset=reset, needed=in_memory,
+            classes=given.classes, reset=reset, needed=plan.in_memory,
         )  # fmt: skip
         distance, labels = samples.distance, samples.labels
         if plan.validate:

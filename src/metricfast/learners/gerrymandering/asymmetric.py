@@ -267,9 +267,7 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, VoteParameters, EmbeddedMetr
             self.solver, LBFGS(tol=self.tol, min_iter=1), ("lbfgs", "adam", "subgradient")
         )
 
-    def _load(
-        self, plan: Plan, given: Given, kept: Any, in_memory: tuple[str, str] | None, *, reset: bool
-    ) -> Samples:
+    def _load(self, plan: Plan, given: Given, kept: Any, *, reset: bool) -> Samples:
         if (given.X_database is None) != (given.y_database is None):
             raise ValueError("X_database and y_database must be given together.")
         # The learned distance depends on the means of the earlier fit.
@@ -281,7 +279,7 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, VoteParameters, EmbeddedMetr
         if not reset:
             X, y = check_points(self, given.X, given.y, **how)
         check_kinds(self, not reset, y=y)
-        X, weight = hold(X, in_memory), check_sample_weight(given.sample_weight, X.shape[0])
+        X, weight = hold(X, plan.in_memory), check_sample_weight(given.sample_weight, X.shape[0])
         if given.X_database is None:
             self.classes_, codes = check_classification_target(y)
             samples = Samples(X, codes, self.classes_, weight)
@@ -291,7 +289,7 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, VoteParameters, EmbeddedMetr
             else:
                 del how["preprocessor"], how["reset"]
                 database = self._database_points(given.X_database, reset=reset, **how)
-            database = hold(database, in_memory, "X_database")
+            database = hold(database, plan.in_memory, "X_database")
             self.classes_, labels = check_classification_target(
                 given.y_database, database.shape[0], "y_database"
             )
