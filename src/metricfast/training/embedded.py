@@ -92,6 +92,6 @@ def embed_samples(
         return Z[: queries.shape[0]], Z[queries.shape[0] :]
     elif isinstance(queries, np.ndarray) and isinstance(database, np.ndarray):
         L = embedding.map_of(arrays)
-        return map_points(queries, L, n_jobs), map_points(database, L, n_jobs)
+        return apply_map(queries, L, n_jobs), apply_map(database, L, n_jobs)
     Z = embed(embedding, arrays, queries, "query", n_jobs)
     return Z, embed(embedding, arrays, database, "database", n_jobs)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -138,10 +139,18 @@ def _costs(
     # Training on all points will issue the warnings.
     with np.errstate(all="ignore"), one_blas_thread():
         objective, costs = candidates.begin(split.train, start), list[Array]()
+        part, queries, among = split.part, split.held_out, split.held_out.points
+        how: dict[str, Any] = {
+            "exclude": part.exclude, "where": part.where, "n_jobs": objective.n_jobs
+        }  # fmt: skip
+        if queries.kind == "distances":
+            how["distance"] = queries.distance
 
         def cost(x: Array) -> float:
-            costs.append(split.costs(*objective.embed(split.held_out, x), objective.n_jobs))
-            return float(means(_goals(costs[-1][None])[0], split.part.weight))
+            Z, database = objective.embed(queries, x)
+            given = Z, queries.labels, database, among.labels, among.weight
+            costs.append(split.measure(*given, **how))
+            return float(means(_goals(costs[-1][None])[0], part.weight))
 
         cost(objective.x0)
         if trained:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 
 from metricfast._core.scatter import repetitions
-from metricfast._core.types import Array, Integers
+from metricfast._core.types import Integers
 from metricfast.selection._judge import Judge
 from metricfast.selection._measures import Measure
 from metricfast.selection._splits import DENSE_VALUES, Part, class_halves
@@ -34,16 +33,6 @@ class Split:
     held_out: Samples
     part: Part
     measure: Measure
-
-    def costs(self, Z: Array, Z_database: Array, n_jobs: int | None) -> Array:
-        """Return the cost of each embedded held-out point."""
-        y, among = self.held_out.labels, self.held_out.points
-        how: dict[str, Any] = {
-            "exclude": self.part.exclude, "where": self.part.where, "n_jobs": n_jobs
-        }  # fmt: skip
-        if self.held_out.kind == "distances":
-            how["distance"] = self.held_out.distance
-        return self.measure(Z, y, Z_database, among.labels, among.weight, **how)
 
 
 def splits_of(data: Samples, measure: Measure, judge: Judge, *, least: int) -> list[Split]:
