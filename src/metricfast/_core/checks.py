@@ -139,7 +139,8 @@ def check_points(
             check_structure(X)
         elif issparse(X):
             X = made_dense(X)
-        y = as_readable_labels(y, flat=not params.get("multi_output"))
+        if not (type(y) is np.ndarray and y.ndim == 1 and y.dtype.kind in "biuf"):
+            y = as_readable_labels(y, flat=not params.get("multi_output"))
         # A data frame has no NumPy dtype, but all its columns may be float32.
         single = not hasattr(X, "dtype") and _dtype(X) == np.float32
         params = {"dtype": np.float32 if single else _FLOATS, **params}

@@ -74,7 +74,9 @@ def labels_of_samples(labels: ArrayLike, n_samples: int, name: str) -> Array:
 def as_column(labels: Any, name: str) -> Array:
     """Return labels in shape (n,); warn if they are in a column."""
     array = as_array(labels, name)
-    if array.ndim != 1 and array.shape[1:] != (1,):
+    if array.ndim == 1:
+        return array
+    if array.shape[1:] != (1,):
         raise ValueError(
             f"{name} should be a 1d array, got an array of shape {array.shape}. Give one label "
             "a point; for one-hot rows, y.argmax(axis=1)."
@@ -83,9 +85,7 @@ def as_column(labels: Any, name: str) -> Array:
 
 
 def flatten_column(labels: Array, name: str) -> Array:
-    """Return labels in one dimension, with a warning if they are a column."""
-    if labels.ndim == 1:
-        return labels
+    """Return the labels of a column in one dimension, with a warning."""
     flat = np.asarray(column_or_1d(labels))
     warn_user(
         f"A column-vector {name} was passed when a 1d array was expected: it has shape "

@@ -64,7 +64,11 @@ class BoundLabels:
         if self.kind == "tags":
             return lists_of(y), lists_of(references.T.tocsr())
         if self.kind == "class":
-            return self._numbered(y, references)
+            if self._n_classes <= _MANY * (len(y) + len(references)):
+                return y, references
+            # Kernels list all classes, of which few occur.
+            codes = np.unique(np.concatenate([y, references]), return_inverse=True)[1]
+            return codes[: len(y)], codes[len(y) :]
         if self.kind not in KERNELS:
             return y, references
         if alone:
@@ -72,13 +76,6 @@ class BoundLabels:
             return y, y
         y, references = scaled_alike(y, references)
         return y, references
-
-    def _numbered(self, y: Integers, references: Integers) -> tuple[Integers, Integers]:
-        """Renumber classes if few of very many occur, because kernels list all of them."""
-        if self._n_classes <= _MANY * (len(y) + len(references)):
-            return y, references
-        codes = np.unique(np.concatenate([y, references]), return_inverse=True)[1]
-        return codes[: len(y)], codes[len(y) :]
 
 
 def bound_labels(

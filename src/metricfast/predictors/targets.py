@@ -15,13 +15,13 @@ from metricfast._core.checks import check_enough
 from metricfast._core.frames import as_readable, as_table
 from metricfast._core.sparse import made_dense
 from metricfast._core.targets import (
+    as_column,
     as_label_array,
     check_class_labels,
     check_comparable,
     check_sample_weight,
     encode,
     encode_together,
-    flatten_column,
     join_labels,
 )
 from metricfast._core.types import Array, Floats, Integers
@@ -83,7 +83,7 @@ class Classes:
         """Encode labels; `classes` may hold more, as a list of arrays for several outputs."""
         labels = as_label_array(y, "y")
         several = labels.ndim == 2 and labels.shape[1] > 1
-        columns = list(labels.T) if several else [flatten_column(labels, "y")]
+        columns = list(labels.T) if several else [as_column(labels, "y")]
         for column in columns:
             check_class_labels(column)
         encoded = [encode(column, "y") for column in columns]
