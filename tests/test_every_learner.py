@@ -129,7 +129,7 @@ def test_an_interrupted_fit_leaves_the_best_so_far(model):
 
     model = clone(model).set_params(callbacks=[press])
     with pytest.raises(KeyboardInterrupt):
-        model.fit(X, Y)
+        model.fit(*data_for(model, X, Y))
     assert model.n_iter_ == len(model.loss_curve_) == 2
     assert np.isfinite(scores(model)).all()
     if hasattr(model, "predict"):

@@ -175,6 +175,24 @@ def test_a_callback_may_stop_learners_of_tuples(model, data):
     assert recorder.kinds().count("setup") == recorder.kinds().count("teardown") == 1
 
 
+def test_adapters_tell_of_their_last_training():
+    rng = np.random.default_rng(0)
+    pairs, recorder = rng.normal(size=(300, 2, 6)), Recorder()
+    scores = (pairs[:, 0, :2] * pairs[:, 1, :2]).sum(axis=1)
+    model = mf.AdapterLearner(random_state=0).set_callbacks(recorder).fit(pairs, scores)
+    assert recorder.kinds().count("begin") == recorder.kinds().count("end")
+    assert len(recorder.ends()) == model.n_iter_ > 1
+    np.testing.assert_array_equal(recorder.ends()[-1][3].parameters_[0], model.parameters_[0])
+    assert recorder.ends()[0][3].n_iter_ == 1
+    stopped = mf.AdapterLearner(random_state=0).set_callbacks(Recorder(stop_at=1))
+    assert stopped.fit(pairs, scores).n_iter_ == 1
+    recorder = Recorder()  # nothing is learned
+    with pytest.warns(UserWarning, match="the given distance stays"):
+        mf.AdapterLearner(random_state=0).set_callbacks(recorder).fit(pairs, rng.normal(size=300))
+    assert recorder.kinds()[0] == "setup" and recorder.kinds()[-1] == "teardown"
+    assert not recorder.ends()
+
+
 def test_learners_without_iterations_take_no_callbacks():
     assert not hasattr(mf.GMML(), "set_callbacks")
     assert not hasattr(mf.RCA_Supervised(), "set_callbacks")

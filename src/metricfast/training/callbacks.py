@@ -106,11 +106,16 @@ class FitTask:
         }  # fmt: skip
 
     def begin(self, name: str, n_iter: int | None) -> None:
-        """Begin a training of at most `n_iter` iterations; each is a task with this name."""
+        """Begin a training of at most `n_iter` iterations; each is a task with this name.
+
+        The fit begins with its first training. Without a number, other trainings may follow.
+        """
         self._name, self._left = name, n_iter
-        self._root = self._estimator._init_callback_context(max_subtasks=self._left)
-        self._root.call_on_fit_task_begin(**self._data)
-        self._begin_task()
+        if self._root is None:
+            self._root = self._estimator._init_callback_context(max_subtasks=n_iter)
+            self._root.call_on_fit_task_begin(**self._data)
+        if self._task is None:
+            self._begin_task()
 
     def iteration(self, set_fitted: Callable[[], object] | None = None) -> bool:
         """End an iteration, and return whether a callback asks to stop.

@@ -104,6 +104,9 @@ class LBFGS(FullBatchSolver):
         0.001.
     min_iter : int, default=0
         Least number of iterations, for hinges.
+    memory : int, default=10
+        Number of past steps, and of their changes of the gradient, from which the curvature is
+        estimated; each is as large as the parameters.
 
     Examples
     --------
@@ -115,6 +118,7 @@ class LBFGS(FullBatchSolver):
 
     tol: NonNegativeFloat | None = None
     min_iter: NonNegativeInt = 0
+    memory: PositiveInt = 10
 
     def minimize(self, problem: Any, history: History, batches: EpochBatches | None = None) -> None:
         """Continue to minimise a problem from the last vector of the history."""
@@ -125,7 +129,7 @@ class LBFGS(FullBatchSolver):
             tol = self.tol
             if tol is None and problem.X.dtype == np.float32:
                 tol = _SINGLE_TOL
-            minimize_smooth(problem, x, history, max_iter=left, tol=tol)
+            minimize_smooth(problem, x, history, max_iter=left, tol=tol, maxcor=int(self.memory))
             return
 
         def refresh(x: Vector) -> None:
@@ -133,7 +137,7 @@ class LBFGS(FullBatchSolver):
 
         minimize_hinge(
             problem, x, history, min_iter=int(self.min_iter), max_iter=left,
-            tol=_HINGE_TOL if self.tol is None else self.tol,
+            tol=_HINGE_TOL if self.tol is None else self.tol, memory=int(self.memory),
             refresh=refresh if problem.refresh_every else None,
             refresh_every=int(problem.refresh_every),
         )  # fmt: skip

@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from metricfast._core.arguments import check_count, check_random_state, check_unused
+from metricfast._core.arguments import check_count, check_unused
 from metricfast._core.initialize import check_n_components
-from metricfast._core.parameters import NumberOfJobs, PositiveInt, Seed
+from metricfast._core.parameters import NumberOfJobs, PositiveInt, Seed, Verbosity
 from metricfast._core.types import Array
 from metricfast.embeddings import Asymmetric, Embedding, Identity, Linear
 from metricfast.learners.base.inputs import begin_fit
@@ -29,9 +29,20 @@ from metricfast.learners.embedding.adapter_training import (
 )
 from metricfast.learners.embedding.metric import EmbeddedMetricMixin
 from metricfast.learners.embedding.pairs import Pairs, load_pairs
+from metricfast.learners.trained import forget_on_error
 from metricfast.losses import CoSENT, NTXent
 from metricfast.losses._call import BaseLoss
 from metricfast.selection._judge import JudgeParameter, as_judge
+from metricfast.training.callbacks import (
+    CallbackMixin,
+    as_callbacks,
+    open_checkpoint,
+    reports_to_sklearn,
+)
+from metricfast.training.fingerprint import params_of
+from metricfast.training.history import History, Vector
+from metricfast.training.objective import Objective
+from metricfast.training.solvers import LBFGS
 
 # The scale of CoSENT: gentler than the default of the loss, which suits embeddings in training.
 _SCALE = 5.0
@@ -51,7 +62,7 @@ _Dimensions = Annotated[int | Sequence[int], _check_dimensions]
 
 
 @dataclass(eq=False, repr=False)
-class AdapterLearner(EmbeddedMetricMixin):
+class AdapterLearner(CallbackMixin, EmbeddedMetricMixin):
     """A linear map of the embeddings that you have, from scored pairs or from positives.
 
     The map makes cosines of pairs follow their scores, or finds the document that belongs to a
@@ -87,8 +98,15 @@ class AdapterLearner(EmbeddedMetricMixin):
         new pairs alone: the judge would find the map too good on pairs that it has learned from.
         The judge compares with it in place of the points as given: if no map is better on held-out
         pairs by one standard error, it stays, without a warning. Points as given may still win.
+    callbacks : iterable of callables, optional
+        Each is called with a `metricfast.callbacks.SolverState` after every iteration of the last
+        training, the one of all pairs; the judge's own are not reported. One that returns True ends
+        the training. `metricfast.callbacks.Checkpoint` writes the training to a file, and continues
+        from it after the judge has chosen again.
     preprocessor : array-like or callable, optional
         Returns the points where `pairs` holds indicators of points.
+    verbose : bool or int, default=False
+        Show progress of the last training on standard error.
     random_state : int, RandomState or None, default=None
         For the division into training and validation pairs.
     n_jobs : int, optional
@@ -110,6 +128,11 @@ class AdapterLearner(EmbeddedMetricMixin):
     judgement_ : Judgement
         The starts and penalties that were tried, and their costs on held-out queries or pairs: 1 -
         average precision, or 1 - Spearman's correlation. Not set with ``judge=None``.
+    loss_curve_ : list of float
+        The loss and the penalty after each iteration of the last training; of mini-batches, the
+        mean of an epoch. Empty if the map is the start.
+    n_iter_ : int
+        Number of these iterations.
     n_components_ : int
         Dimension of mapped points.
     mean_, mean_query_ : ndarray
@@ -162,13 +185,16 @@ class AdapterLearner(EmbeddedMetricMixin):
     loss: Any = "auto"
     judge: JudgeParameter = "auto"
     warm_start: bool = False
+    callbacks: Any = None
     preprocessor: Any = None
+    verbose: Verbosity = False
     random_state: Seed = None
     n_jobs: NumberOfJobs = None
 
     _tuple_size = 2
     _remedy_for_points = "Give points of two sides as fit(queries, X_database=points)."
 
+    @reports_to_sklearn
     def fit(
         self, pairs: Any, y: Any = None, X_database: Any = None, *,
         sample_weight: ArrayLike | None = None,
@@ -201,7 +227,8 @@ class AdapterLearner(EmbeddedMetricMixin):
         Raises
         ------
         ValueError
-            If an argument or parameter has a value that cannot be used.
+            If an argument or parameter has a value that cannot be used. The learner is then not
+            fitted. An interrupt (Ctrl-C) keeps the map of the last training as it is then.
 
         Warns
         -----
@@ -216,29 +243,35 @@ class AdapterLearner(EmbeddedMetricMixin):
                 "judge must have measure='auto' and unit='auto' for an adapter, which is judged by "
                 f"the order of pairs; got {judge!r}."
             )
-        given = load_pairs(self, pairs, y, X_database, sample_weight, reset=True)
-        widths = given.queries.shape[1], given.database.shape[1]
-        loss = self._loss(given)
-        sizes = self._check_widths(*widths)
-        self.n_components_ = max(sizes)
-        self.embedding_ = self._embedding(self.n_components_)
-        self.mean_ = np.zeros(widths[1], given.queries.dtype)
-        if X_database is not None:
-            self.mean_query_ = np.zeros(widths[0], given.queries.dtype)
-        starts = self._starts(given, last)
-        training = AdapterTraining(
-            self.embedding_, loss, self.side, starts, sizes, self.rank, self.n_jobs
-        )
-        rng = check_random_state(self.random_state)
-        L, self.start_, self.penalty_, judgement = training.run(given, judge, rng)
-        if not L.any():
-            raise ValueError("pairs must hold points that are not 0 on both sides, to be mapped.")
-        self.parameters_ = [L]
-        if judgement is not None:
-            self.judgement_ = judgement
-            if self.start_ in ("identity", "features", "projection"):
-                judgement.warn()
+        callbacks = as_callbacks(self.callbacks, warm_start=self.warm_start)
+        with forget_on_error(self):
+            given = load_pairs(self, pairs, y, X_database, sample_weight, reset=True)
+            widths = given.queries.shape[1], given.database.shape[1]
+            loss, sizes = self._loss(given), self._check_widths(*widths)
+            self.n_components_ = max(sizes)
+            self.embedding_ = self._embedding(self.n_components_)
+            self.mean_ = np.zeros(widths[1], given.queries.dtype)
+            if X_database is not None:
+                self.mean_query_ = np.zeros(widths[0], given.queries.dtype)
+            starts = self._starts(given, last)
+            rng, checkpoint = open_checkpoint(
+                callbacks, self.random_state, lambda: (given, *params_of(self, LBFGS(), ""))
+            )
+            if self._fit_task is not None:
+                self._fit_task.begin("iteration", None)
+            AdapterTraining(self, loss, starts, sizes, callbacks, checkpoint).run(given, judge, rng)
+            if not self.parameters_[0].any():
+                raise ValueError(
+                    "pairs must hold points that are not 0 on both sides, to be mapped."
+                )
+        if judge is not None and self.start_ in ("identity", "features", "projection"):
+            self.judgement_.warn()
         return self
+
+    def _set_fitted(self, objective: Objective, history: History, x: Vector, final: bool) -> None:
+        """Set the fitted attributes for x: the result, or the current iteration."""
+        self.parameters_, self.loss_curve_ = objective.learned(x), list(history.curve)
+        self.n_iter_ = len(history.curve)
 
     def score(self, pairs: Any, y: Any = None, X_database: Any = None) -> float:  # type: ignore[override]
         """Judge how well cosines of mapped points rank pairs.

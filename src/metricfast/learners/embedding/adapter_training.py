@@ -18,19 +18,19 @@ from metricfast._core.scatter import svd
 from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast._core.warn import without_advice
-from metricfast.embeddings import Embedding
 from metricfast.learners.embedding.pairs import Pairs, PrefixesLoss
 from metricfast.samplers import Batch
 from metricfast.selection import Judge, Judgement
 from metricfast.selection._evidence import choose, excess, means
 from metricfast.selection._judge import judge_costs
 from metricfast.selection._splits import ENOUGH
+from metricfast.training.checkpoint import CheckpointFile
 from metricfast.training.embedded import embed
-from metricfast.training.lbfgs import minimize_smooth
+from metricfast.training.history import History
 from metricfast.training.objective import Objective
 from metricfast.training.problem import EMBEDDING, Problem
-from metricfast.training.solvers import Adam
-from metricfast.training.train import solve
+from metricfast.training.solvers import LBFGS, Adam, Solver
+from metricfast.training.train import solve, train
 
 # Returns the map to start from, of pairs to train on.
 Start = Callable[[Pairs], Array]
@@ -171,11 +171,51 @@ class _Inner(NamedTuple):
         return np.asarray(self.whole + _of_coordinates(change, self.mapped, self.given))
 
 
+class _MapObjective(Objective):
+    """The loss of pairs, and the penalty, as a function of a map in bases."""
+
+    def __init__(
+        self, training: AdapterTraining, inner: _Inner, halvings: int,
+        batches: list[Batch] | None = None,
+    ) -> None:  # fmt: skip
+        learner, self._inner = training.learner, inner
+        self._rank = learner.rank
+        samples, loss, evaluate = inner.pairs.parts(training.loss, learner.n_jobs)
+        if len(training.sizes) > 1:
+            loss, evaluate = PrefixesLoss(loss, training.sizes), None
+        # Errors of the map decrease with the root of the number of pairs.
+        weight = penalty_of(halvings) / math.sqrt(len(inner.pairs))
+        if batches is not None:  # each has its share of the penalty, and the loss is a mean
+            weight, evaluate = weight * len(batches), None
+
+        def moved(arrays: list[Array], start: list[Array]) -> tuple[float, list[Array]]:
+            away = arrays[0] - start[0]
+            value = weight * float(np.vdot(away, away))
+            away *= 2 * weight
+            return value, [away]
+
+        problem = Problem(
+            samples, loss, embedding=learner.embedding_, penalty=moved, traits=EMBEDDING,
+            batches=lambda objective, rng, size: lambda: batches or (), evaluate=evaluate,
+            n_jobs=learner.n_jobs,
+        )  # fmt: skip
+        super().__init__(problem, [inner.start])
+
+    def change(self, x: Array) -> Array:
+        """Return the change of the base map, of the rank that is asked for."""
+        base = self._inner.base
+        return nearest_of_rank(self.parameters(x)[0].astype(base.dtype) - base, self._rank)
+
+    def learned(self, x: Array) -> list[Any]:
+        """Return the map of points as given."""
+        return [self._inner.map(self.change(x))]
+
+
 class _Fold:
     """Pairs to train on, and validation pairs, for maps of several weights of the penalty."""
 
-    def __init__(self, training: AdapterTraining, train: Pairs, held_out: Pairs) -> None:
-        self._training, self.pairs, self.held_out = training, train, held_out
+    def __init__(self, training: AdapterTraining, pairs: Pairs, held_out: Pairs) -> None:
+        self._training, self.pairs, self.held_out = training, pairs, held_out
 
     def begin(self, start: Start) -> None:
         """Train from a start."""
@@ -204,9 +244,10 @@ class _Candidate:
     """A start, or a map that is trained from it.
 
     `halvings`: how often the weight of the penalty is halved; None for the start itself.
-    `map`: returns the map of a fold; or the last one, of more pairs, if `is_last`.
+    `map`: returns the map of a fold.
     `costs`: of held-out queries or pairs.
     `place`: the order among equally good candidates.
+    `is_last`: whether it is the map of more pairs, which the learner has.
     """
 
     name: str
@@ -236,7 +277,7 @@ class _Candidate:
         return f"{self.name}, penalty={self.penalty:.3g}{more}"
 
 
-@dataclass(frozen=True)
+@dataclass
 class AdapterTraining:
     """The training of an adapter: what is minimised, and where it may start.
 
@@ -245,38 +286,37 @@ class AdapterTraining:
     best start is in its place.
     """
 
-    embedding: Embedding
+    learner: Any
     loss: Any
-    side: str
     starts: Sequence[tuple[str, Start]]
     sizes: Sequence[int]  # of prefixes that are mapped points as well
-    rank: int | None
-    n_jobs: int | None
+    callbacks: Sequence[Any] = ()
+    checkpoint: CheckpointFile | None = None
 
-    def run(
-        self, pairs: Pairs, judge: Judge | None, rng: RandomState
-    ) -> tuple[Array, str, float, Judgement | None]:
-        """Return the map, the name of its start, the weight of its penalty, and the judgement.
+    def run(self, pairs: Pairs, judge: Judge | None, rng: RandomState) -> None:
+        """Set the map, the name of its start, the weight of its penalty, and the judgement.
 
         The weight is infinity if the map is the start; there is no judgement if none was judged.
         """
+        learner = self.learner
         with one_blas_thread(), without_advice():
             n = min(_SAMPLE, max(affordable(pairs, _SAMPLE_WORK), 10 * _LEAST))
             sample = pairs.sample(n, rng)
             if judge is None:
-                judgement, chosen = None, self._unjudged(sample)
+                chosen = self._unjudged(sample)
             else:
-                judgement, chosen = self._judged(judge, sample, pairs, rng)
+                learner.judgement_, chosen = self._judged(judge, sample, pairs, rng)
+            learner.start_, learner.penalty_ = chosen.kind, chosen.penalty
             if chosen.is_last:
-                L = chosen.map()
-            else:
-                L = chosen.start(pairs)
-                if chosen.halvings is not None:
-                    # Trained as the map that was judged, and from there.
-                    inner = self.in_span(pairs.sample(affordable(pairs, _WORK), rng), L)
-                    first = inner.coordinates(chosen.map())
-                    L = inner.map(self._minimize(inner, first, chosen.halvings))
-            return L, chosen.kind, chosen.penalty, judgement
+                return
+            L = chosen.start(pairs)
+            if chosen.halvings is None:
+                learner.parameters_, learner.loss_curve_, learner.n_iter_ = [L], [], 0
+                return
+            # Trained as the map that was judged, and from there.
+            inner = self.in_span(pairs.sample(affordable(pairs, _WORK), rng), L)
+            first = inner.coordinates(chosen.map())
+            self._minimize(inner, first, chosen.halvings, self._train)
 
     def _unjudged(self, sample: Pairs) -> _Candidate:
         """Return the first start, and the map that is trained from it."""
@@ -346,11 +386,11 @@ class AdapterTraining:
         assert like.halvings is not None
         inner = self.in_span(pairs, like.start(pairs))
         if len(pairs) <= affordable(pairs, _WORK):
-            L = inner.map(self._minimize(inner, inner.start, like.halvings))
+            change = self._minimize(inner, inner.start, like.halvings, self._train)
         else:
-            L = inner.map(self._in_batches(inner, like))
-        costs = self.costs(L, [fold.held_out for fold in folds])
-        return [replace(like, map=lambda: L, costs=costs, place=0.5, is_last=True)]
+            change = self._in_batches(inner, like)
+        costs = self.costs(inner.map(change), [fold.held_out for fold in folds])
+        return [replace(like, costs=costs, place=0.5, is_last=True)]
 
     def _judge(
         self, judge: Judge, tried: list[_Candidate], folds: list[_Fold], sample: Pairs
@@ -415,10 +455,10 @@ class AdapterTraining:
     def _folds(self, sample: Pairs, n_folds: int, rng: RandomState) -> list[_Fold]:
         """Return folds until there are enough held-out values; none of too few pairs."""
         folds, n_values = [], 0
-        for train, held_out in sample.folds(n_folds, rng):
-            if min(train.n_values, held_out.n_values) < (_LEAST // n_folds or 1):
+        for trained, held_out in sample.folds(n_folds, rng):
+            if min(trained.n_values, held_out.n_values) < (_LEAST // n_folds or 1):
                 return []
-            folds.append(_Fold(self, train, held_out))
+            folds.append(_Fold(self, trained, held_out))
             n_values += held_out.n_values
             if n_values >= ENOUGH:
                 break
@@ -431,9 +471,10 @@ class AdapterTraining:
     def costs(self, L: Array, parts: Sequence[Pairs]) -> Floats:
         """Return the costs of a map: a number for each pair or query of all parts."""
         arrays, same = [np.ascontiguousarray(L, parts[0].queries.dtype)], is_identity_map(L)
+        embedding, n_jobs = self.learner.embedding_, self.learner.n_jobs
 
         def mapped(X: Array, side: str) -> Array:
-            return X if same else embed(self.embedding, arrays, X, side, self.n_jobs)
+            return X if same else embed(embedding, arrays, X, side, n_jobs)
 
         databases = {id(each.database): each.database for each in parts}
         databases = {key: mapped(X, "database") for key, X in databases.items()}
@@ -471,17 +512,13 @@ class AdapterTraining:
     def _sides(self, pairs: Pairs) -> list[tuple[Array, bool]]:
         """Return queries and database, and whether they are mapped."""
         tables = {"query": pairs.queries, "database": pairs.database}
-        return [(X, self.side in (side, "both")) for side, X in tables.items()]
+        return [(X, self.learner.side in (side, "both")) for side, X in tables.items()]
 
-    def _minimize(self, inner: _Inner, first: Array, halvings: int) -> Array:
+    def _minimize(self, inner: _Inner, first: Array, halvings: int, run: Any = solve) -> Array:
         """Return the change of the start of lowest loss and penalty, from a first map."""
-        objective = self._objective(inner, halvings)
-        history = objective.history(np.random.RandomState(0))
-        history.restart(first.ravel())
         memory = _ITERATIONS if first.size <= _LARGE else _ITERATIONS // 2
-        x = history.x.astype(np.float64)
-        minimize_smooth(objective, x, history, max_iter=_ITERATIONS, tol=_TOL, maxcor=memory)
-        return self._change(inner, objective, history.best_x)
+        solver = LBFGS(_ITERATIONS, _TOL, memory=memory)
+        return self._run(_MapObjective(self, inner, halvings), first, solver, run)
 
     def _in_batches(self, inner: _Inner, like: _Candidate) -> Array:
         """Return the change of the start by mini-batches, about as long as another map's."""
@@ -491,41 +528,22 @@ class AdapterTraining:
         epochs = int(_ITERATIONS * _WORK / (len(pairs) * pairs.work))
         batches = pairs.batches(np.clip(len(pairs) * epochs // _STEPS, *_BATCH))
         epochs = max(_EPOCHS, min(epochs, -(-_STEPS // len(batches))))
-        objective = self._objective(inner, like.halvings, batches)
-        history = objective.history(np.random.RandomState(0))
         rate = _TRAVEL * moves / (math.sqrt(inner.start.size) * epochs * len(batches))
-        solve(objective, history, Adam(rate, max_epochs=epochs, schedule="cosine"))
-        return self._change(inner, objective, history.x)
+        solver = Adam(rate, max_epochs=epochs, schedule="cosine")
+        objective = _MapObjective(self, inner, like.halvings, batches)
+        return self._run(objective, inner.start, solver, self._train)
 
-    def _objective(
-        self, inner: _Inner, halvings: int, batches: list[Batch] | None = None
-    ) -> Objective:
-        """Return the loss and the penalty as a function of the map."""
-        samples, loss, evaluate = inner.pairs.parts(self.loss, self.n_jobs)
-        if len(self.sizes) > 1:
-            loss, evaluate = PrefixesLoss(loss, self.sizes), None
-        # Errors of the map decrease with the root of the number of pairs.
-        weight = penalty_of(halvings) / math.sqrt(len(inner.pairs))
-        if batches is not None:  # each has its share of the penalty, and the loss is a mean
-            weight, evaluate = weight * len(batches), None
+    def _run(self, objective: _MapObjective, first: Array, solver: Solver, run: Any) -> Array:
+        """Return the change of the start that a solver finds."""
+        history = objective.history(np.random.RandomState(0), quiet=True)
+        history.restart(first.ravel())
+        run(objective, history, solver)
+        return objective.change(history.x)
 
-        def moved(arrays: list[Array], start: list[Array]) -> tuple[float, list[Array]]:
-            away = arrays[0] - start[0]
-            value = weight * float(np.vdot(away, away))
-            away *= 2 * weight
-            return value, [away]
-
-        problem = Problem(
-            samples, loss, embedding=self.embedding, penalty=moved, traits=EMBEDDING,
-            batches=lambda objective, rng, size: lambda: batches or (), evaluate=evaluate,
-            n_jobs=self.n_jobs,
-        )  # fmt: skip
-        return Objective(problem, [inner.start])
-
-    def _change(self, inner: _Inner, objective: Objective, x: Array) -> Array:
-        """Return the change, of the rank that is asked for."""
-        change = objective.parameters(x)[0].astype(inner.base.dtype) - inner.base
-        return nearest_of_rank(change, self.rank)
+    def _train(self, objective: Objective, history: History, solver: Solver) -> None:
+        """Train a map that may be the last one; the first of these has the checkpoint."""
+        checkpoint, self.checkpoint = self.checkpoint, None
+        train(self.learner, objective, history, solver, self.callbacks, checkpoint)
 
     def in_span(self, pairs: Pairs, start: Array) -> _Inner:
         """Return pairs and a start in bases of spans.
@@ -533,16 +551,16 @@ class AdapterTraining:
         The best change of the start takes the span of the points to map to the span of mapped
         points and of those that are compared with them. Prefixes have no other basis.
         """
-        pairs = pairs.compact()
+        learner, pairs = self.learner, pairs.compact()
         sides = self._sides(pairs)
         given, mapped = basis_of([X for X, moves in sides if moves]), None
         if given is not None and len(self.sizes) == 1:
-            if self.side == "both" and is_identity_map(start):
+            if learner.side == "both" and is_identity_map(start):
                 mapped = given
             else:
                 mapped = basis_of([_times(X, start) if moves else X for X, moves in sides])
         whole = start
-        if self.rank is not None and (self.side != "both" or len(start) == start.shape[1]):
+        if learner.rank is not None and (learner.side != "both" or len(start) == start.shape[1]):
             whole = unchanged(start)
         queries, database = (_coordinates(X, given if moves else mapped) for X, moves in sides)
         found = replace(pairs, queries=queries, database=database)
