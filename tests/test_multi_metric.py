@@ -9,10 +9,11 @@ from working_memory import working_memory
 
 from metricfast import LMNN, KNeighborsClassifier, losses
 from metricfast.neighbors import MultiMetricLMNN
-from metricfast.predictors.multi_metric import LocalObjective
+from metricfast.predictors.multi_metric import local_problem
 from metricfast.selection import Judge
 from metricfast.selection._measures import MEASURES
 from metricfast.selection._splits import split_points
+from metricfast.training.objective import Objective
 
 RNG = np.random.default_rng(0)
 X, Y = load_iris(return_X_y=True)
@@ -32,23 +33,19 @@ def loss_in_loops(X, codes, targets, maps, pull):
 
 
 def test_loss_and_gradient():
-    points, codes = RNG.normal(size=(30, 4)), np.repeat([0, 1, 2], [9, 10, 11])
+    points, codes = RNG.normal(size=(30, 4)), RNG.permutation(np.repeat([0, 1, 2], [9, 10, 11]))
     targets = losses.LMNN.find_targets(points, codes, 2)
     maps = RNG.normal(size=(3, 2, 4))
-    objective = LocalObjective(points, codes, targets, 0.3)
-    value, gradient = objective(maps)
+    objective = Objective(local_problem(points, codes, targets, 0.3), [maps])
+    value, gradient = objective(maps.ravel())
     assert value == pytest.approx(loss_in_loops(points, codes, targets, maps, 0.3))
-    error = check_grad(
-        lambda x: objective(x.reshape(maps.shape))[0],
-        lambda x: objective(x.reshape(maps.shape))[1].ravel(),
-        maps.ravel(),
-    )
+    error = check_grad(lambda x: objective(x)[0], lambda x: objective(x)[1], maps.ravel())
     assert error < 1e-4 * np.linalg.norm(gradient)
     with working_memory(30000):  # several blocks of anchors
-        np.testing.assert_allclose(objective(maps)[1], gradient, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(objective(maps.ravel())[1], gradient, rtol=1e-12, atol=1e-12)
     same = np.tile(maps[0], (3, 1, 1))
     expected, _ = losses.LMNN(regularization=0.3)(points @ maps[0].T, codes, targets=targets)
-    assert objective(same)[0] == pytest.approx(expected)
+    assert objective(same.ravel())[0] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("own", [False, True])

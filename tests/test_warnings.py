@@ -18,7 +18,6 @@ import metricfast as mf
 from metricfast import losses, metrics, neighbors, solvers
 from metricfast._core import warn
 from metricfast.constraints import Constraints
-from metricfast.training import cost
 from metricfast.training.cost import warn_of_cost
 
 PACKAGE = Path(mf.__file__).parent
@@ -116,7 +115,7 @@ def test_a_long_training_is_warned_of_with_what_is_faster(name):
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_trainings_are_warned_of(learner, monkeypatch):
-    monkeypatch.setattr(cost, "_LONG", 0.0)
+    monkeypatch.setattr(warn, "LONG", 0.0)
     with pytest.warns(UserWarning, match=r"may take 1 minute\(s\)"):
         learner.fit(X, Y)
 

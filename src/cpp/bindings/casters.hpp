@@ -294,6 +294,10 @@ struct type_caster<metricfast::LmnnSettings>
     : fields_caster<metricfast::LmnnSettings, metricfast::Codes, metricfast::Index, double,
                     double> {};
 template <>
+struct type_caster<metricfast::LmnnPushSettings>
+    : fields_caster<metricfast::LmnnPushSettings, metricfast::View<const double>,
+                    metricfast::View<double>> {};
+template <>
 struct type_caster<metricfast::RatioSettings>
     : fields_caster<metricfast::RatioSettings, bool, bool, double, double> {};
 

@@ -149,6 +149,10 @@ template <class T> Made<T> lmnn(ClassLabels labels, const LmnnSettings &settings
     return std::make_unique<LmnnLoss<T>>(settings, labels);
 }
 
+template <class T> Made<T> lmnn_push(ClassLabels, const LmnnPushSettings &settings) {
+    return std::make_unique<LmnnPushLoss<T>>(settings);
+}
+
 template <class T> Made<T> circle(ClassLabels labels, double margin, double gamma) {
     require_finite(margin, "margin");
     require_positive(gamma, "gamma");

@@ -278,6 +278,15 @@ def scatter_matrix(
     return scatter
 
 
+def has_full_rank(matrix: Floats, least: float) -> bool:
+    """Return whether all eigenvalues of a symmetric matrix are above `least`."""
+    try:  # takes much less time than eigenvalues
+        np.linalg.cholesky(matrix - least * np.eye(len(matrix)))
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
 def square_root(scatter: Floats) -> Floats:
     """Return the symmetric root of a scatter matrix, or of its diagonal.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 import warnings
@@ -14,6 +15,8 @@ from weakref import WeakKeyDictionary
 
 from joblib import Parallel  # type: ignore[import-untyped]
 
+# Seconds that a user should know of before.
+LONG = 60.0
 # Packages whose code runs between the line of the user and the code that warns.
 _INNER = {"metricfast", "sklearn", "joblib", "contextlib"}
 # Packages that run the workers of joblib.
@@ -49,6 +52,25 @@ def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
             return
         given.add(kind)
     warnings.warn(message, category, stacklevel=level)
+
+
+def warn_if_long(
+    seconds: float, work: str, faster: str, n_threads: int = 1, memory: str = ""
+) -> None:
+    """Warn before work that may take more than a minute, or gigabytes of memory.
+
+    `seconds`: of one thread.
+    `work`: the subject of the sentence.
+    `faster`: what to do instead.
+    `memory`: its size, if it is large.
+    """
+    seconds /= n_threads
+    if seconds > LONG or memory:
+        needs = f" and {memory} of memory" if memory else ""
+        warn_user(
+            f"{work} may take {math.ceil(seconds / 60):,} minute(s) on {n_threads} thread(s)"
+            f"{needs}. Faster: {faster}."
+        )
 
 
 def _package(frame: FrameType) -> str:

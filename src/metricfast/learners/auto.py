@@ -55,6 +55,7 @@ from metricfast.learners.tuples.sdml import SDML
 from metricfast.selection._folds import Path
 from metricfast.selection._judge import Judge, Judgement, JudgeParameter, as_judge, judge_costs
 from metricfast.selection._race import OutOfTimeError, Race, with_scores
+from metricfast.training.cost import warn_of_race
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -259,6 +260,9 @@ class AutoLearner(MahalanobisMixin):
             X, y = self._prepare_inputs(X, y, **how)
         else:
             X = self._prepare_inputs(X, "no_validation", **how)
+        if self.time_limit is None and learners is None:
+            n_learners = len(_SUITED["classes"])
+            warn_of_race(n_learners, min(X.shape[0], judge._n_drawn), X.shape[1], self.n_jobs)
         n, numeric = X.shape[0], {not each._has_classes for each in learners or ()}
         of_numbers = numeric.pop() if len(numeric) == 1 else None
         labels = Labels.of(y, n, of_numbers, said)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricfast._core.arguments import check_verbose, takes_side
-from metricfast._core.arrays import as_both, as_common_codes, as_exclude
+from metricfast._core.arrays import as_both, as_common_codes, as_exclude, as_threads
 from metricfast._core.sources import on_disk
 from metricfast._core.types import Array, Integers
-from metricfast._core.warn import warn_user
+from metricfast._core.warn import warn_if_long, warn_user
 from metricfast._labels.binding import bind_labels, is_precomputed
 from metricfast._labels.tags import are_tags, both_tags, n_shared, share_tag
 from metricfast.distances.filters import Filter, LabelFilter, as_filter, known_rows
@@ -32,6 +33,10 @@ from metricfast.metrics._selection import (
 from metricfast.metrics._shots import SHOT_METRICS, single_shots
 
 _COUNTED = 16
+# Depths of metrics that need the ranks of all references, and the seconds for a pair, if ranks are
+# counted and if references are sorted.
+_WHOLE = "relevant", "all"
+_COUNT, _SORT = 6e-9, 2e-7
 # A metric, its k, and output arrays for values, chance levels and oracle values.
 _Asked = list[tuple[Any, int, Array, Array, Array]]
 
@@ -225,6 +230,14 @@ def metric_values(
         {**maps, "n_jobs": n_jobs}, verbose,
     )  # fmt: skip
     _check_candidates(wanted, search)
+    if whole := [name for name, _ in wanted.values() if METRICS[name].depth in _WHOLE]:
+        counted = set(whole) <= set(CLASS_METRICS)
+        warn_if_long(
+            math.prod(sizes) * (_COUNT if counted else _SORT),
+            f"Ranking all {sizes[1]:,} references for each of {sizes[0]:,} queries",
+            f"some of the queries, or metrics other than {', '.join(sorted(whole))}",
+            as_threads(n_jobs),
+        )
     found = {key: np.full((3, len(points)), np.nan) for key in wanted}
 
     def asked(metrics: dict[str, Any]) -> _Asked:

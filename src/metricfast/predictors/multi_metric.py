@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.neighbors import KNeighborsClassifier
@@ -14,7 +14,8 @@ from sklearn.utils import Tags
 import metricfast.losses as losses
 from metricfast._core.arguments import check_count
 from metricfast._core.checks import check_points
-from metricfast._core.memory import block_rows
+from metricfast._core.dispatch import get_kernels
+from metricfast._core.initialize import check_n_components
 from metricfast._core.parameters import (
     NumberOfJobs,
     PositiveInt,
@@ -22,13 +23,13 @@ from metricfast._core.parameters import (
     Verbosity,
     check_parameters,
 )
-from metricfast._core.progress import Progress
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.wide_map import AnyMap, WideMap, to_array
 from metricfast.distances.database import Database
 from metricfast.distances.neighbors import kneighbors
 from metricfast.learners.base.inputs import forget
 from metricfast.learners.lmnn import LMNN
+from metricfast.losses._call import BaseLoss, Call, Totals
 from metricfast.predictors.base import KNeighborsMixin
 from metricfast.predictors.classifiers import Votes
 from metricfast.predictors.metric import Metric
@@ -38,89 +39,63 @@ from metricfast.selection._evidence import means
 from metricfast.selection._judge import Judge, Judgement, JudgeParameter, join_parts, judge_costs
 from metricfast.selection._measures import Measure
 from metricfast.selection._splits import Part, split_points
-from metricfast.training.history import PATIENCE, History
-from metricfast.training.lbfgs import minimize_smooth
+from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
+from metricfast.training.cost import warn_of_cost
+from metricfast.training.embedded_loss import EmbeddedLoss
+from metricfast.training.objective import Objective
+from metricfast.training.problem import Problem
+from metricfast.training.samples import Samples
+from metricfast.training.solvers import LBFGS
 from metricfast.training.span import LazyBasis, MapOfSpan, trains_in_span
+from metricfast.training.train import train
 
 
-class LocalObjective:
-    """Value of the loss, and its gradient by the maps of all classes.
+class _Push(BaseLoss):
+    """The sum of hinges of distances, for limits and an array of their numbers of hinges."""
+
+    def _run(self, call: Call) -> Totals:
+        return get_kernels().lmnn_push(call, (call.options["limits"], call.options["above"]))
+
+
+def local_problem(
+    X: Floats, codes: Integers, targets: Integers, pull: float, n_jobs: int | None = None
+) -> Problem:
+    """Return the problem of learning a map for each class.
 
     The distance from x to a point x' of class c is ``D = ||L_c (x - x')||^2``. The loss is that of
-    :class:`metricfast.losses.LMNN` with reduction "sum" and margin 1. It is computed for blocks of
-    anchors, to limit the memory for distances.
+    :class:`metricfast.losses.LMNN` with reduction "sum" and margin 1. Parameters are one array, of
+    shape (n_classes, n_components, d).
 
-    `X`: float64 points, sorted by class.
-    `codes`: classes of the points, from 0, in ascending order.
     `targets`: indices of target neighbours, of shape (n, k).
     `pull`: weight of the pull of target neighbours, from 0 to 1.
     """
+    members, place = _members(codes), np.empty(len(codes), np.int64)
+    for rows in members:
+        place[rows] = np.arange(len(rows))
 
-    def __init__(self, X: Floats, codes: Integers, targets: Integers, pull: float) -> None:
-        self.X, self.codes, self.targets, self.pull = X, codes, targets, pull
-        ends = np.cumsum(np.bincount(codes))
-        self.classes = [slice(int(end - size), int(end)) for end, size in
-                        zip(ends, np.bincount(codes), strict=True)]  # fmt: skip
+    def evaluate(loss: EmbeddedLoss, arrays: list[Floats], _: Any) -> tuple[float, list[Floats]]:
+        (maps,) = arrays
+        near, gradient = np.empty(targets.shape), np.empty_like(maps)
+        moved = [X[rows] @ L.T for rows, L in zip(members, maps, strict=True)]
+        for Z, rows in zip(moved, members, strict=True):
+            near[rows] = np.square(Z[:, None] - Z[place[targets[rows]]]).sum(axis=2)
+        weights, value = np.full_like(near, pull), pull * float(near.sum())
+        for c, (Z, rows) in enumerate(zip(moved, members, strict=True)):
+            others = np.flatnonzero(codes != c)
+            anchors, above = X[others], np.empty((len(others), targets.shape[1]))
+            hinges, (of_anchors, of_points) = loss.bound.evaluate_two_sided(
+                anchors @ maps[c].T, Z, others, rows, limits=1 + near[others], above=above
+            )
+            value += (1 - pull) * hinges
+            weights[others] += (1 - pull) * above
+            gradient[c] = (1 - pull) * (of_anchors.T @ anchors + of_points.T @ X[rows])
+        for c, (Z, rows) in enumerate(zip(moved, members, strict=True)):
+            for column, weight in zip(targets[rows].T, weights[rows].T, strict=True):
+                gradient[c] += (2 * weight * (Z - Z[place[column]]).T) @ (X[rows] - X[column])
+        return value, [gradient]
 
-    def __call__(self, maps: Floats) -> tuple[float, Floats]:
-        """Return the loss, and its gradient by maps of shape (n_classes, n_components, d)."""
-        X, classes = self.X, self.classes
-        n, d = X.shape
-        scatters = np.zeros((len(classes), d, d))
-        received = np.zeros(n)
-        value, step = 0.0, block_rows(4 * 8 * n)
-        mapped = [X[part] @ L.T for part, L in zip(classes, maps, strict=True)]
-        for start in range(0, n, step):
-            rows = slice(start, min(start + step, n))
-            distances = self._distances(rows, maps, mapped)
-            value += self._push_and_pull(rows, distances, maps, scatters, received)
-        for c, part in enumerate(classes):
-            scatters[c] += X[part].T @ (received[part, None] * X[part])
-        gradient: Floats = 2 * maps @ scatters
-        return value, gradient
-
-    def _distances(self, rows: slice, maps: Floats, mapped: list[Floats]) -> Floats:
-        """Return squared distances of anchors to all points, infinite within their class."""
-        found = np.empty((rows.stop - rows.start, len(self.X)))
-        for part, L, points in zip(self.classes, maps, mapped, strict=True):
-            anchors = self.X[rows] @ L.T
-            block = anchors @ points.T
-            block *= -2
-            block += np.einsum("ij,ij->i", anchors, anchors)[:, None]
-            block += np.einsum("ij,ij->i", points, points)
-            found[:, part] = block
-        own = self.codes[rows, None] == self.codes
-        found[own] = np.inf
-        return found
-
-    def _push_and_pull(
-        self, rows: slice, distances: Floats, maps: Floats, scatters: Floats, received: Floats
-    ) -> float:
-        """Add the contributions of anchors to the scatter matrices of the gradient."""
-        X, push = self.X, 1 - self.pull
-        value, weights = 0.0, np.zeros_like(distances)
-        for column in self.targets[rows].T:
-            apart = X[rows] - X[column]
-            moved = np.empty((len(column), maps.shape[1]))
-            for c in np.unique(self.codes[rows]):
-                its = self.codes[rows] == c
-                moved[its] = apart[its] @ maps[c].T
-            near = np.einsum("ij,ij->i", moved, moved)
-            active = distances < 1 + near[:, None]
-            counts = active.sum(axis=1)
-            value += self.pull * near.sum() + push * (counts * (1 + near)).sum()
-            value -= push * distances.sum(where=active)
-            weights -= push * active
-            pulled = (self.pull + push * counts)[:, None] * apart
-            for c in np.unique(self.codes[rows]):
-                its = self.codes[rows] == c
-                scatters[c] += apart[its].T @ pulled[its]
-        received += weights.sum(axis=0)
-        for c, part in enumerate(self.classes):
-            w = weights[:, part]
-            mixed = X[rows].T @ (w @ X[part])
-            scatters[c] += X[rows].T @ (w.sum(axis=1)[:, None] * X[rows]) - mixed - mixed.T
-        return float(value)
+    bound = _Push().on_codes(codes, n_jobs=n_jobs)
+    return Problem(Samples(X, codes), bound, evaluate=evaluate, n_jobs=n_jobs)
 
 
 # The row of no iterations.
@@ -128,7 +103,7 @@ _GIVEN = "map of LMNN"
 
 
 @dataclass(eq=False, repr=False)
-class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ignore[misc]
+class MultiMetricLMNN(CallbackMixin, KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ignore[misc]
     r"""Nearest neighbours under a learned metric for each class.
 
     The distance of a query x to a point x' of class c is :math:`\|L_c (x - x')\|`, so the relevant
@@ -201,8 +176,10 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
 
     metric = "euclidean"  # for the stored points; each class is searched separately
     algorithm, leaf_size, p, metric_params = "auto", 30, 2, None
+    _fit_task: ClassVar[Any] = None  # for scikit-learn's callbacks, while `fit` runs
     partial_fit = property()  # not available: the maps depend on all points
 
+    @reports_to_sklearn
     def fit(self, X: Any, y: Any = None) -> MultiMetricLMNN:
         """Learn the maps, and store the points to search.
 
@@ -233,6 +210,11 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
         if len(labels.known[0]) < 2:
             raise ValueError("y must have two classes at least, got one class.")
         self.classes_ = labels.known[0]
+        n, d = points.shape
+        width = n if trains_in_span(n, d) else d
+        rows = min(width, check_n_components(d, self.n_components))
+        shape = rows, len(self.classes_) * width
+        warn_of_cost([shape], n, n, n, LBFGS(self.max_iter), self.n_jobs)
         L, self.n_iter_ = self._single(points, codes), int(self.max_iter)
         coordinates, of_span = points, None
         if trains_in_span(*points.shape):
@@ -240,10 +222,12 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
             basis = LazyBasis(centred).basis
             of_span = MapOfSpan(L, basis)
             coordinates, L = centred @ basis, of_span.inner
+        if self._fit_task is not None:
+            self._fit_task.begin("iteration", None)
         if judge is not None:
             self.judgement_ = self._judged(judge, coordinates, codes, L)
             self.n_iter_ = self.judgement_.chosen
-        learned = self._learn(coordinates, codes, L, self.n_iter_)
+        learned = self._learn(coordinates, codes, L, self.n_iter_, type(self).__name__)
         self._maps = [L if of_span is None else of_span.outer(L) for L in learned]
         self._space = _MetricOfEachClass(_members(codes), self._maps)
         self._database, self._as_queries = Database(points, n_jobs=self.n_jobs), None
@@ -259,23 +243,24 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
             points, codes, n_splits=judge.n_splits, least=int(self.n_neighbors) + 1, unit="points"
         )
         found, weights = list[list[Array]](), [part.weight for part in parts]
-        for part in parts:
+        for number, part in enumerate(parts, 1):
             costs = list[Array]()
             found.append(costs)
             self._learn(
                 points[part.train], codes[part.train], L, int(self.max_iter),
-                partial(self._add_costs, costs, measure, part, points, codes),
+                f"{type(self).__name__}, part {number}/{len(parts)}",
+                partial(self._cost, costs, measure, part, points, codes),
             )  # fmt: skip
         matrix = join_parts([np.array(each) for each in found]) if found else np.empty((1, 0))
         names = [_GIVEN, *(f"{i} iterations" for i in range(1, len(matrix)))]
         weight = np.concatenate([*weights, np.empty(0)])
         return judge_costs(judge, names, matrix, weight, name, "points")
 
-    def _add_costs(
+    def _cost(
         self, costs: list[Array], measure: Measure, part: Part, points: Array, codes: Integers,
         maps: Floats,
-    ) -> bool:  # fmt: skip
-        """Add the costs of held-out points under some maps, and return whether to stop."""
+    ) -> float:  # fmt: skip
+        """Add the costs of held-out points under some maps, and return their mean."""
         members = _members(codes[part.train])
 
         def search(Z: Array, database: Array, k: int, **_: Any) -> tuple[Array, Integers]:
@@ -286,8 +271,7 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
             points[queries], codes[queries], points[train], codes[train], None, search=search
         )
         costs.append(found)
-        goals = [float(means(each.T, part.weight).flat[0]) for each in costs]
-        return len(goals) - int(np.argmin(goals)) > PATIENCE
+        return float(means(found.T, part.weight).flat[0])
 
     @property
     def maps_(self) -> Floats:
@@ -303,34 +287,23 @@ class MultiMetricLMNN(KNeighborsMixin, Votes, KNeighborsClassifier):  # type: ig
         return start._map.astype(np.float64)
 
     def _learn(
-        self, points: Array, codes: Integers, L: Floats, n_iter: int, judged: Any = None
+        self, points: Array, codes: Integers, L: Floats, n_iter: int, label: str, cost: Any = None
     ) -> Floats:
-        """Return the maps after some iterations; call `judged` with the maps of each."""
+        """Return the maps after some iterations; `cost` judges the start and each iteration."""
         maps = np.tile(L, (codes.max() + 1, 1, 1))
-        if judged is not None:
-            judged(maps)
         if not n_iter:
             return maps
-        order = np.argsort(codes, kind="stable")
-        X = np.asarray(points, np.float64)[order]
-        targets = losses.LMNN.find_targets(
-            X @ L.T, codes[order], self.n_neighbors, n_jobs=self.n_jobs
+        X = np.asarray(points, np.float64)
+        targets = losses.LMNN.find_targets(X @ L.T, codes, self.n_neighbors, n_jobs=self.n_jobs)
+        problem = local_problem(
+            X - X.mean(axis=0), codes, targets, self.regularization, self.n_jobs
         )
-        objective = LocalObjective(X - X.mean(axis=0), codes[order], targets, self.regularization)
-
-        def function(x: Floats) -> tuple[float, Floats]:
-            value, gradient = objective(x.reshape(maps.shape))
-            return value, gradient.ravel()
-
-        label, shown = type(self).__name__, self.verbose
-        with Progress(label, n_iter, shown=shown) as progress:
-
-            def observer(iteration: int, value: float, x: Floats) -> bool:
-                progress(iteration, value)
-                return judged is not None and judged(x.reshape(maps.shape))
-
-            history = History(maps.ravel(), observer, quiet=True)
-            minimize_smooth(function, history.x, history, max_iter=n_iter)
+        objective = Objective(problem, [maps])
+        history = objective.history(np.random.RandomState(0), quiet=True)
+        if cost is not None:
+            history.judge(lambda x: cost(x.reshape(maps.shape)))
+            history.costs.append(cost(maps))
+        train(self, objective, history, LBFGS(n_iter), part=label)
         learned: Floats = history.x.reshape(maps.shape)
         return learned
 

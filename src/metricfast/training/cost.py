@@ -6,18 +6,20 @@ import math
 from collections.abc import Sequence
 
 from metricfast._core.arrays import as_threads
-from metricfast._core.warn import warn_user
+from metricfast._core.warn import warn_if_long
 from metricfast.training.solvers import Solver
 
 # Seconds of a thread: for a pair of points, and for each of its coordinates; for an entry of a map
 # and a point, and for a step of the solver.
 _PAIR, _COORDINATE, _PRODUCT, _CHANGE = 2e-9, 1.25e-10, 4e-10, 6e-9
-# Seconds over features cubed, for a closed form whose judge decomposes about 20 matrices.
-_DECOMPOSITIONS = 6e-9
+# Seconds over features cubed, for a decomposition of a matrix and a few products.
+_DECOMPOSITION = 1e-9
+# Trainings of a linear map that take as long as a learner, if several are compared.
+_TRAININGS = 2
 # Most iterations that a training usually needs; copies of the parameters, with moments.
 _ITERATIONS, _COPIES = 100, 6
-# Seconds, and gibibytes, that a user should know of.
-_LONG, _LARGE = 60.0, 2.0
+# Gibibytes that a user should know of.
+_LARGE = 2.0
 
 
 def warn_of_cost(
@@ -35,11 +37,7 @@ def warn_of_cost(
     width = int(shapes[-1][0]) if shapes else 0  # `Identity` has no parameters
     pairs = float(n_points) * n_compared * (_PAIR + width * _COORDINATE)
     changes = n_entries * (n_points * _PRODUCT + n_points / batch * _CHANGE)
-    n_threads = as_threads(n_jobs)
-    seconds = n_iter * (pairs + changes) / n_threads
-    size = _COPIES * 8 * n_entries / 2**30
-    if seconds <= _LONG and size <= _LARGE:
-        return
+    seconds, size = n_iter * (pairs + changes), _COPIES * 8 * n_entries / 2**30
     work = f"changes all {n_entries:,} parameters"
     faster = "a small n_components, such as 64, or PCA of the points before `fit`"
     if pairs > changes:
@@ -48,19 +46,24 @@ def warn_of_cost(
     if pairs > changes and solver.by_batches:
         work = f"compares {n_points:,} points with {n_compared:,} each"
         faster = "a smaller max_epochs"
-    memory = f", and {size:,.1f} GiB of memory" if size > _LARGE else ""
-    warn_user(
-        f"Each iteration {work}: {n_iter} iterations may take {math.ceil(seconds / 60):,} "
-        f"minute(s) on {n_threads} thread(s){memory}; the judge needs some more. Faster: {faster}."
-    )
+    work = f"Each iteration {work}: {n_iter} iterations, and some more for the judge,"
+    memory = f"{size:,.1f} GiB" if size > _LARGE else ""
+    warn_if_long(seconds, work, faster, as_threads(n_jobs), memory)
 
 
-def warn_of_decompositions(width: int) -> None:
-    """Warn before a judged fit with `width` x `width` matrices that may take more than a minute."""
-    seconds = _DECOMPOSITIONS * width**3
-    if seconds > _LONG:
-        warn_user(
-            f"`fit` computes with matrices of {width:,} x {width:,} entries, and its judge with "
-            f"several, which may take {math.ceil(seconds / 60):,} minute(s). Faster: PCA of the "
-            "points before `fit`, to some hundred components."
-        )
+def warn_of_race(n_learners: int, n_points: int, n_features: int, n_jobs: int | None) -> None:
+    """Warn before a choice among learners without a time limit that may take minutes."""
+    width = min(n_features, n_points)
+    pairs = n_points**2 * (_PAIR + width * _COORDINATE)
+    iteration = pairs + width**2 * n_points * _PRODUCT
+    work = f"Trying {n_learners} learners on {n_points:,} points of {n_features:,} features"
+    faster = "a time_limit in seconds, or some of the points"
+    seconds = n_learners * _TRAININGS * _ITERATIONS * iteration
+    warn_if_long(seconds, work, faster, as_threads(n_jobs))
+
+
+def warn_of_decompositions(width: int, n_maps: int) -> None:
+    """Warn before a judge computes so many maps of `width` features that it may take minutes."""
+    work = f"`fit` computes {n_maps} maps of {width:,} features, which the judge compares. This"
+    faster = "PCA of the points before `fit`, to some hundred components"
+    warn_if_long(n_maps * _DECOMPOSITION * width**3, work, faster)

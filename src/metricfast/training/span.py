@@ -32,7 +32,6 @@ from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.wide_map import AnyMap, WideMap, memory_for_square, to_array
-from metricfast.training.cost import warn_of_decompositions
 from metricfast.training.preconditioner import FULL_BASIS, FlatParameters
 
 # A matrix in coordinates of points, and its trace in all directions of the features.
@@ -451,8 +450,6 @@ def in_span(
     `when`: whether the result does not depend on the axes.
     """
     span = span_of(*points, beyond=beyond, tol=tol) if when else GIVEN
-    if getattr(learner, "judge", None) is not None:
-        warn_of_decompositions(span.width if isinstance(span, Span) else points[0].shape[1])
     if not isinstance(span, Span):
         yield span
         return

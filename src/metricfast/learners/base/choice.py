@@ -17,6 +17,7 @@ from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.wide_map import AnyMap, WideMap
 from metricfast.selection._judge import Judge, as_judge, judge_maps
 from metricfast.selection._splits import Part
+from metricfast.training.cost import warn_of_decompositions
 
 # The distances that need no learning.
 _UNLEARNED = "given distance", "standardised features"
@@ -114,13 +115,14 @@ def choose_setting(
 def judge_settings(
     learner: Any, settings: Sequence[Any], names: Sequence[str], X: Any, y: Any,
     weight: Floats | None, maps: Callable[[Integers, Array, Sequence[Any]], Iterator[Array]], *,
-    units: Units = GIVEN_UNITS, **marks: Any,
+    units: Units = GIVEN_UNITS, per_fit: int = 1, **marks: Any,
 ) -> Any:  # fmt: skip
     """Return the setting that the judge of a learner chooses, and set `judgement_`.
 
     `settings`: of which the first is the distance of X.
     `X`: coordinates of the points in the units of :func:`choose_units`.
     `maps`: takes rows to train on, their coordinates and settings, and yields the map of each.
+    `per_fit`: how many decompositions of a matrix take as long as a fit.
     `units`: the result of :func:`choose_units`. Standardised features may be the distance to beat.
     `marks`: indices of groups and views.
     """
@@ -132,6 +134,8 @@ def judge_settings(
         before = [costs[: base + 1] for costs in units.costs]
     if parts is None and judge._verdict is None:
         parts = _parts(judge, np.asarray(X[judge.draw(codes, weight)]), codes, weight, marks)
+    n_parts = len(parts or [])
+    warn_of_decompositions(X.shape[1], per_fit * (1 + n_parts) + len(settings) * n_parts)
     learner.judgement_ = judge_maps(
         judge, [*_UNLEARNED[: base + 1], *names[1:]], X, codes, weight,
         lambda rows, points: maps(rows, points, settings[bool(before) :]), parts or [],

@@ -12,6 +12,7 @@ from scipy.linalg import eigh
 from metricfast._core.initialize import check_n_components
 from metricfast._core.parameters import NumberOfJobs, PositiveInt, Share
 from metricfast._core.scaling import undo_scale
+from metricfast._core.scatter import has_full_rank
 from metricfast._core.targets import class_codes
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.learners.base.closed_form import (
@@ -183,8 +184,7 @@ def _axes(positive: Floats, negative: Floats, variance: float, reg: float) -> tu
 def _shrunk(kind: str, covariance: Floats, variance: float, reg: float) -> Floats:
     """Shrink a covariance towards a multiple of the identity."""
     shrunk = (1 - reg) * covariance + reg * variance * np.eye(len(covariance))
-    smallest = np.linalg.eigvalsh(shrunk)[0]
-    if smallest <= len(shrunk) * np.finfo(np.float64).eps * np.abs(shrunk).max():
+    if not has_full_rank(shrunk, len(shrunk) * np.finfo(np.float64).eps * np.abs(shrunk).max()):
         raise ValueError(
             f"the differences from neighbours of {kind} have not full rank: there are too few "
             "points, or linearly dependent features. Give a positive `reg`."

@@ -13,6 +13,7 @@ from metricfast._core.arguments import check_range
 from metricfast._core.initialize import check_n_components, components_from_metric
 from metricfast._core.parameters import Seed
 from metricfast._core.prior import is_identity
+from metricfast._core.scatter import has_full_rank
 from metricfast._core.scatter_statistics import ScatterStatistics
 from metricfast._core.stores import in_memory
 from metricfast._core.tuples import TupleSet
@@ -208,7 +209,7 @@ def _blended(kind: str, scatter: Floats, target: Floats, size: float | None, reg
 def _geometric_mean(S: Floats, D: Floats, t: float) -> Floats:
     """Return ``inv(S) #_t D``; with S = C C', that is ``inv(C') (C' D C)^t inv(C)``."""
     tiny = len(S) * np.finfo(np.float64).eps
-    if np.linalg.eigvalsh(S)[0] <= tiny * np.abs(S).max():
+    if not has_full_rank(S, tiny * np.abs(S).max()):
         raise ValueError(
             "the scatter of similar pairs has not full rank: there are too few pairs, or constant "
             "or linearly dependent features. Give a positive `reg`."

@@ -6,11 +6,11 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 import numpy as np
-from scipy.linalg import eigh, eigvalsh
+from scipy.linalg import eigh
 
 from metricfast._core.initialize import check_n_components
 from metricfast._core.parameters import NonNegativeFloat
-from metricfast._core.scatter import RANK_TOL, RANK_TOL_DOUBLE, whitening, with_signs
+from metricfast._core.scatter import RANK_TOL, RANK_TOL_DOUBLE, has_full_rank, whitening, with_signs
 from metricfast._core.scatter_statistics import ScatterStatistics
 from metricfast._core.types import Floats
 from metricfast._core.warn import warn_user
@@ -324,9 +324,9 @@ def _directions(
     if noise_in_both:
         dissimilar = dissimilar + noise
     least = (RANK_TOL if pairs.dtype == np.float32 else RANK_TOL_DOUBLE) ** 2
-    if not eigvalsh(similar)[0] > least:
+    if not has_full_rank(similar, least):
         raise _SingularError("similar")
-    if noise_in_both and not eigvalsh(dissimilar)[0] > least:
+    if noise_in_both and not has_full_rank(dissimilar, least):
         raise _SingularError("dissimilar")
     ratios, vectors = eigh(dissimilar, similar)
     return ratios, W.T @ vectors

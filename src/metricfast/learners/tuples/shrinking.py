@@ -28,6 +28,8 @@ _FRACTIONS = (1.0, 0.6, 0.1)
 # The shares of the given distance that are scored on held-out tuples, and the maximum number of
 # these.
 _GIVEN_SHARES, _JUDGES = (1.0, 0.6, 0.3, 0.1, 0.0), 5000
+# How many decompositions of a matrix take as long as a fit, at most.
+_PER_FIT = 6
 # Maximum number of points to estimate the spread of features.
 _SAMPLE = 1000
 # Points and weights.
@@ -94,7 +96,7 @@ def shrink_metric(
 
         names = [f"shrinkage={f:g} towards {target if n == name else n}" for n, f in tried]
         name, fraction = judge_settings(
-            learner, tried, names, coordinates, labels, weight, maps, **marks
+            learner, tried, names, coordinates, labels, weight, maps, per_fit=_PER_FIT, **marks
         )
     learn()
     if judged:

@@ -39,6 +39,7 @@ class Workspace {
     DO(ntxent)                                                                                     \
     DO(lifted)                                                                                     \
     DO(lmnn)                                                                                       \
+    DO(lmnn_push)                                                                                  \
     DO(circle)                                                                                     \
     DO(smooth_ap)                                                                                  \
     DO(recall_at_k)                                                                                \
@@ -80,6 +81,7 @@ template <class T> struct LossKernels {
     Kernel<Made(ClassLabels labels, double temperature)> supcon, ntxent, smooth_ap;
     Kernel<Made(ClassLabels labels, const LiftedSettings &settings)> lifted;
     Kernel<Made(ClassLabels labels, const LmnnSettings &settings)> lmnn;
+    Kernel<Made(ClassLabels labels, const LmnnPushSettings &settings)> lmnn_push;
     Kernel<Made(ClassLabels labels, double margin, double gamma)> circle;
     Kernel<Made(ClassLabels labels, const std::vector<double> &k, double temperature,
                 double rank_temperature)>

@@ -82,4 +82,41 @@ template <class T> class LmnnLoss : public RowLoss<T> {
     std::vector<T> database_labels_;
 };
 
+/// The push of LMNN alone, of anchors whose targets are under another metric: sum_tj [l_it -
+/// D_ij]_+ for limits l_it, which are the margin plus the distance to target t.
+template <class T> class LmnnPushLoss : public RowLoss<T> {
+  public:
+    explicit LmnnPushLoss(const LmnnPushSettings &settings) : settings_(settings) {}
+
+    bool sparse() const override { return true; }
+
+    void check(Index queries, Index) const override {
+        const auto &[limits, above] = settings_;
+        require(limits.rows == queries && limits.cols > 0,
+                "LMNN: there must be limits for each query");
+        require(above.rows == queries && above.cols == limits.cols,
+                "LMNN: there must be a number of hinges for each limit");
+    }
+
+    RowValue evaluate(Row<T> &row) const override {
+        const double *const limit = settings_.limits.row(row.anchor);
+        std::vector<HingeLimit<T>> limits;
+        for (Index t = 0; t < settings_.limits.cols; ++t)
+            limits.push_back({static_cast<T>(limit[t]), t});
+        std::sort(limits.begin(), limits.end(),
+                  [](const auto &a, const auto &b) { return a.value > b.value; });
+        RowValue result;
+        result.value = sum_hinges(row.values, row.count, limits, -1.0,
+                                  [](Vec<T> d, Index) METRICFAST_INLINE { return d; });
+        for (const HingeLimit<T> &each : limits) {
+            result.terms += each.above;
+            settings_.above.row(row.anchor)[each.column] = static_cast<double>(each.above);
+        }
+        return result;
+    }
+
+  private:
+    LmnnPushSettings settings_;
+};
+
 METRICFAST_NAMESPACE_END

@@ -87,6 +87,13 @@ struct LmnnSettings {
     double margin = 1;
 };
 
+/// The push of LMNN from limits of distances (queries x k). \param above output: the numbers of
+/// distances below each limit.
+struct LmnnPushSettings {
+    View<const double> limits;
+    View<double> above;
+};
+
 /// Generalized lifted structure: margins of the distances, squared or plain.
 struct LiftedSettings {
     double positive_margin = 0;
