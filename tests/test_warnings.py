@@ -110,14 +110,43 @@ def test_a_long_training_is_warned_of_with_what_is_faster(name):
         mf.NCAClassifier(max_epochs=1),
         mf.LFDA(),
         mf.ITML_Supervised(n_constraints=50),
+        mf.LMNN(max_iter=2, judge=None),
+        mf.NCMML(max_iter=2, judge=None),
+        mf.NeighborhoodGerrymandering(solver=solvers.Adam(max_epochs=1)),
+        mf.SCML_Supervised(max_iter=500, judge=None),
+        neighbors.MultiMetricLMNN(max_iter=1, judge=None),
+        mf.AutoLearner(),
     ],
     ids=lambda learner: type(learner).__name__,
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:No learner was better")
 def test_trainings_are_warned_of(learner, monkeypatch):
     monkeypatch.setattr(warn, "LONG", 0.0)
     with pytest.warns(UserWarning, match=r"may take 1 minute\(s\)"):
         learner.fit(X, Y)
+
+
+def test_reports_and_comparisons_are_warned_of(monkeypatch):
+    monkeypatch.setattr(warn, "LONG", 0.0)
+    with pytest.warns(UserWarning, match="Ranking all .* references"):
+        metrics.retrieval_report(X, Y)
+    with pytest.warns(UserWarning, match="Ranking all .* references"):
+        metrics.retrieval_report(X, X[:, 0])
+    with pytest.warns(UserWarning, match=r"Trying .* learners .* time_limit"):
+        mf.compare(X, Y, time_limit=None, callbacks=[lambda row: True], refit=False)
+    with pytest.warns(UserWarning, match="distances between points of one class"):
+        mf.LFDA(judge=None).fit(X, Y)
+
+
+def test_only_what_is_judged_is_warned_of(monkeypatch):
+    """A learner whose judge chooses nothing computes one map."""
+    monkeypatch.setattr(warn, "LONG", 0.0)
+    for shrinkage, expected in ((None, True), (0.3, False)):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            mf.LFDA(shrinkage=shrinkage).fit(X, Y)
+        assert any("the judge compares" in str(each.message) for each in caught) == expected
 
 
 def test_a_warning_names_a_parameter_of_its_learner():

@@ -22,9 +22,12 @@ from metricfast._core.scatter import group_means, group_sums, readings, scatter_
 from metricfast._core.sources import Scaled, on_disk
 from metricfast._core.targets import check_comparable, codes_among, encode_together
 from metricfast._core.types import Array, Floats, Integers
+from metricfast._core.warn import warn_if_long
 
 # The neighbour whose distance is the local scale of a point.
 LOCAL_NEIGHBORS = 7
+# Seconds for a pair of points of one class, and for each of its coordinates.
+_PAIR, _COORDINATE = 4e-9, 1e-10
 # The number of points from which a central one is chosen as the origin.
 _N_SAMPLED = 9
 
@@ -311,6 +314,13 @@ def local_scatters(
 
     `k`: the neighbour whose distance is the local scale of a point.
     """
+    n_pairs = float(np.square(np.bincount(codes), dtype=np.float64).sum())
+    warn_if_long(
+        n_pairs * (_PAIR + X.shape[1] * _COORDINATE),
+        f"Computing {n_pairs:.2g} distances between points of one class",
+        "some of the points, or features with fewer points of a class",
+        as_threads(n_jobs),
+    )
     counts, all_points = np.bincount(codes, weights), weights.sum()
     means = group_means(X, weights, codes, len(counts))
     others = weights * (1 - counts / all_points)[codes]

@@ -167,15 +167,22 @@ class LinearLearner(TrainedLearner, MahalanobisMixin):
         return replace(samples, span=None if issparse(X) else LazyBasis(X))
 
     def _initialize(self, plan: Plan, samples: Samples, rng: RandomState, kept: Any) -> Any:
-        if self._weights_neighbors and not plan.solver.by_batches and plan.evaluator is None:
+        if plan.evaluator is None:
             n, d = samples.X.shape
             rows, width = self._n_rows(d), d
             if samples.span is not None:
                 rows, width = min(rows, n), n
-            warn_of_cost([(rows, width)], n, n, n, plan.solver, self.n_jobs)
+            self._warn_of_cost((rows, width), n, samples, plan.solver)
         L = self._initial_map(samples, rng, kept)
         self.components_ = samples.undo_scale(L)  # set early, for interrupts
         return L, kept is None
+
+    def _warn_of_cost(
+        self, shape: tuple[int, int], n: int, samples: Samples, solver: Solver
+    ) -> None:
+        """Warn before a training that may take minutes; `shape` is that of the map."""
+        if not solver.by_batches:
+            warn_of_cost([shape], n, n, n, solver, self.n_jobs)
 
     def _begin(
         self, plan: Plan, samples: Samples, initial: Any, rng: RandomState, start: str | None,

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 from scipy.special import log_softmax
+from sklearn.utils import gen_batches
 
 import metricfast.losses as losses
+from metricfast._core.memory import block_rows
 from metricfast._core.parameters import NonNegativeFloat, PositiveInt, positional
 from metricfast._core.points import apply_map, map_gradient
 from metricfast._core.scatter import group_means, repetitions
@@ -16,9 +18,14 @@ from metricfast._core.types import Array, Floats, Integers
 from metricfast.learners.linear import LinearLearner
 from metricfast.samplers import Batch
 from metricfast.selection._judge import JudgeParameter
+from metricfast.training.cost import warn_of_cost
 from metricfast.training.embedded_loss import EmbeddedLoss
 from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
+from metricfast.training.solvers import Solver
+
+# Arrays of a number for each point and class.
+_ARRAYS = 4
 
 
 @positional("n_components init max_iter tol verbose preprocessor random_state")
@@ -88,6 +95,13 @@ class NCMML(LinearLearner):
 
     _selects_shortest = False  # longer training improves class means
 
+    def _warn_of_cost(
+        self, shape: tuple[int, int], n: int, samples: Samples, solver: Solver
+    ) -> None:
+        # Each point is compared with all classes, whatever the number of components is.
+        width, n_classes = shape[1], len(samples.classes)
+        warn_of_cost([(width, 0)], n, n_classes, n, solver, self.n_jobs)
+
     def _problem(self, samples: Samples) -> Problem:
         samples = samples.in_span
         weights = repetitions(samples.weight, samples.X.shape[0])
@@ -125,16 +139,18 @@ class _Likelihood:
         rows = loss.anchors(batch, part)
         X, labels, weights = loss.X[rows], self._labels[rows], self._weights[rows]
         embedded = self._means @ L.T
-        own = np.arange(len(labels)), labels
-        towards = embedded @ L
-        scores = apply_map(X, towards, loss.n_jobs).astype(np.float64)
-        scores -= np.einsum("ij,ij->i", embedded, embedded) / 2
-        log_p = log_softmax(scores, axis=1)
-        value = -float(weights @ log_p[own])
-        upstream = np.exp(log_p)
-        upstream[own] -= 1
-        upstream *= weights[:, None]
-        sums = upstream.sum(axis=0)
-        cross = map_gradient(upstream, X, loss.n_jobs)
+        towards, squares = embedded @ L, np.einsum("ij,ij->i", embedded, embedded)
+        value, cross, sums = 0.0, np.zeros_like(self._means), np.zeros(len(embedded))
+        for block in gen_batches(len(labels), block_rows(_ARRAYS * 8 * len(embedded))):
+            own = np.arange(len(labels[block])), labels[block]
+            scores = apply_map(X[block], towards, loss.n_jobs).astype(np.float64)
+            scores -= squares / 2
+            log_p = log_softmax(scores, axis=1)
+            value -= float(weights[block] @ log_p[own])
+            upstream = np.exp(log_p)
+            upstream[own] -= 1
+            upstream *= weights[block, None]
+            cross += map_gradient(upstream, X[block], loss.n_jobs)
+            sums += upstream.sum(axis=0)
         centred = cross - sums[:, None] * self._means
         return value, [embedded.T @ centred + (L @ cross.T) @ self._means]

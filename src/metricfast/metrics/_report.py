@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -33,9 +32,7 @@ from metricfast.metrics._selection import (
 from metricfast.metrics._shots import SHOT_METRICS, single_shots
 
 _COUNTED = 16
-# Depths of metrics that need the ranks of all references, and the seconds for a pair, if ranks are
-# counted and if references are sorted.
-_WHOLE = "relevant", "all"
+# Seconds for a query and a reference, if ranks are counted, and if all references are sorted.
 _COUNT, _SORT = 6e-9, 2e-7
 # A metric, its k, and output arrays for values, chance levels and oracle values.
 _Asked = list[tuple[Any, int, Array, Array, Array]]
@@ -230,14 +227,6 @@ def metric_values(
         {**maps, "n_jobs": n_jobs}, verbose,
     )  # fmt: skip
     _check_candidates(wanted, search)
-    if whole := [name for name, _ in wanted.values() if METRICS[name].depth in _WHOLE]:
-        counted = set(whole) <= set(CLASS_METRICS)
-        warn_if_long(
-            math.prod(sizes) * (_COUNT if counted else _SORT),
-            f"Ranking all {sizes[1]:,} references for each of {sizes[0]:,} queries",
-            f"some of the queries, or metrics other than {', '.join(sorted(whole))}",
-            as_threads(n_jobs),
-        )
     found = {key: np.full((3, len(points)), np.nan) for key in wanted}
 
     def asked(metrics: dict[str, Any]) -> _Asked:
@@ -312,6 +301,15 @@ def _check_candidates(wanted: Wanted, search: Search) -> None:
         )
 
 
+def _warn_of_ranking(search: Search, seconds: float) -> None:
+    """Warn if ranking all references takes minutes; `seconds` are for a query and a reference."""
+    n, m = len(search.queries), len(search.database)
+    n_threads = as_threads(search.options["n_jobs"])
+    work = f"Ranking all {m:,} references for each of {n:,} queries"
+    faster = "some of the queries, or metrics of the k nearest references alone"
+    warn_if_long(n * m * seconds, work, faster, n_threads)
+
+
 def _score(name: str, results: Array, confidence: float) -> Score:
     if np.isnan(results[0]).all():
         needs = (
@@ -333,6 +331,8 @@ def _judge_classes(
     depth = max(places[metric.depth] for metric, *_ in asked)
     # Counting takes as long as a search for this share of the references.
     in_memory = not on_disk(search.queries, search.database)
+    if depth > m // _COUNTED:
+        _warn_of_ranking(search, _SORT if classes is None else _COUNT)
     if classes is not None and in_memory and depth > m // _COUNTED:
         ranks = search.class_ranks(*classes)
         rows = np.flatnonzero(relevant > 0)
@@ -360,6 +360,7 @@ def _judge_shots(search: Search, asked: _Asked, labels: Any, database_labels: An
     _, codes, references = as_common_codes(labels, database_labels, names, sizes)
     most, n_classes = max(k for _, k, *_ in asked), int(max(codes.max(), references.max())) + 1
     n_hits = np.bincount(references, minlength=n_classes)[codes]
+    _warn_of_ranking(search, _SORT)
     width = 2 * n_classes * (int(n_hits.max()) + 1)  # of the shares of classes, and their products
     for block in search.blocks(sizes[1], max(sizes[1], width)):
         rows, chances, several = single_shots(
@@ -452,6 +453,8 @@ def _judge_continuous(
     )
     own, references = distance.encode(own), distance.encode(references)
     whole = any(metric.depth == "all" for metric, *_ in asked)
+    if whole:
+        _warn_of_ranking(search, _SORT)
     for block in search.blocks(m if whole else search.k, m):
         given = LabelDistances(block, own, references, distance, search.k)
         for metric, k, values, chance, oracle in asked:

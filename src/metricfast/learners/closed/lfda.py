@@ -25,7 +25,6 @@ from metricfast._core.sources import on_disk, take
 from metricfast._core.stores import in_memory
 from metricfast._core.targets import class_codes
 from metricfast._core.types import Array, Floats, Integers
-from metricfast._core.warn import warn_if_long
 from metricfast.learners.base.closed_form import (
     ONE_CLASS,
     ClosedFormLearner,
@@ -48,8 +47,6 @@ _EmbeddingType = Annotated[str, _check_embedding_type]
 # standard deviation, relative to the total, that such features are assigned.
 _COLLAPSED = 1e-11
 _NOISE = 1e-3
-# Seconds for a distance of a pair of points, with its share of the scatter: and for a coordinate.
-_PAIR, _COORDINATE = 4e-9, 1e-10
 # The target and the fraction of shrinkage for the given distance.
 _GIVEN = ("identity", 1.0)
 
@@ -274,13 +271,6 @@ def _all_scatters(
     X: Array, codes: Integers, weights: Floats, k: int, n_jobs: int | None, exponent: int
 ) -> _Scatters:
     """Compute the scatters of all points, without storing the scatters of single classes."""
-    n_pairs = float(np.square(np.bincount(codes)).sum())
-    warn_if_long(
-        n_pairs * (_PAIR + X.shape[1] * _COORDINATE),
-        f"All distances between points of one class, {n_pairs:.1g},",
-        "some of the points, or `partial_fit`, which finds neighbours within a call",
-        as_threads(n_jobs),
-    )
     mixed, within, plain, total = local_scatters(X, codes, weights, k, n_jobs)
     return _Scatters(
         mixed=mixed, within=within, around_means=plain, total=total, exponent=exponent,

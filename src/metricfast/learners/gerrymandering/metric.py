@@ -23,6 +23,7 @@ from metricfast.learners.gerrymandering.history import (
     keep_best,
     objective_of,
     unit_scale,
+    usual_batch,
     vote_problem,
 )
 from metricfast.learners.gerrymandering.regularizers import penalty
@@ -32,6 +33,7 @@ from metricfast.learners.trained import Plan
 from metricfast.losses import Gerrymander
 from metricfast.samplers import Batch
 from metricfast.selection._judge import JudgeParameter
+from metricfast.training.cost import warn_of_cost
 from metricfast.training.embedded import PlainLinear, map_points
 from metricfast.training.embedded_loss import EmbeddedLoss
 from metricfast.training.history import History, Vector
@@ -98,6 +100,13 @@ class GerrymanderingLearner(VoteParameters, LinearLearner):
     @abstractmethod
     def _vote_loss(self, n_classes: int) -> Gerrymander:
         """Return the loss of votes."""
+
+    def _warn_of_cost(
+        self, shape: tuple[int, int], n: int, samples: Samples, solver: Solver
+    ) -> None:
+        # A query is compared with all points.
+        batch = usual_batch(n) if solver.by_batches else n
+        warn_of_cost([shape], n, n, batch, solver, self.n_jobs)
 
     def _problem(self, samples: Samples) -> Problem:
         check_neighbors(self.n_neighbors, samples.X.shape[0] - 1)

@@ -130,7 +130,7 @@ def local_discriminants(
     # subtracted, which gives the same differences after any shift of the points.
     middle = len(X) // 2
     X, _ = center_and_rescale(X - np.partition(X, middle, axis=0)[middle])
-    scales = (20, 50) if n_features > 50 else (10, 20)
+    scales = _scales(n_features)
     centres = _cluster_centres(X, -(-int(n_basis) // (2 * n_directions)), rng)
     _, near = kneighbors_per_class(centres, X, labels, scales[-1])
     found = []
@@ -145,6 +145,24 @@ def local_discriminants(
     lengths = np.linalg.norm(basis, axis=1, keepdims=True)
     kept = lengths[:, 0] > 0
     return np.asarray(basis[kept] / lengths[kept])[:n_basis]
+
+
+def cost_of_discriminants(
+    n_samples: int, n_features: int, n_classes: int, n_basis: int | None
+) -> tuple[int, int, float]:
+    """Return the number of bases, of their directions, and of multiplications that they take."""
+    n_directions = min(n_classes - 1, n_features)
+    most = min(20 * n_features, 2 * n_directions * n_samples - 1)
+    n_basis = most if n_basis is None else int(n_basis)
+    region = min(n_samples, n_classes * sum(_scales(n_features)) // 2)
+    small, large = sorted((region, n_features))
+    products = n_basis / n_directions * small**2 * float(large + small)
+    return n_basis, min(n_samples, n_features), products
+
+
+def _scales(n_features: int) -> tuple[int, int]:
+    """Return the numbers of points of a class in small and in large neighbourhoods."""
+    return (20, 50) if n_features > 50 else (10, 20)
 
 
 def _cluster_centres(X: Array, n_clusters: int, rng: RandomState) -> Array:

@@ -31,11 +31,12 @@ from metricfast._core.scaling import center_and_rescale, times_power_of_two, und
 from metricfast._core.targets import check_partial_target
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, Integers, RandomState
-from metricfast._core.warn import warn_user
+from metricfast._core.warn import warn_if_long, warn_user
 from metricfast.learners.base.classifiers import TripletsClassifierMixin
 from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.learners.tuples.bases import (
     check_given_basis,
+    cost_of_discriminants,
     local_discriminants,
     triplet_directions,
 )
@@ -47,7 +48,11 @@ from metricfast.learners.tuples.shrinking import (
 )
 from metricfast.selection._judge import JudgeParameter
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
-from metricfast.training.span import GIVEN, GivenAxes, in_span, span_of
+from metricfast.training.span import GIVEN, GivenAxes, Span, in_span, span_of
+
+# Seconds for a multiplication; multiplications for a draw of a triplet and a base, and for an entry
+# and a row of a decomposed matrix; how many times as long a judged fit takes.
+_PRODUCT, _DRAW, _DECOMPOSED, _JUDGED = 4e-11, 25, 12, 2.5
 
 
 def _check_integer(name: str, value: object) -> None:
@@ -106,6 +111,24 @@ class _SCML(CallbackMixin, MahalanobisMixin):
             inside = span.tuples(triplets)
             return triplet_directions(inside, self.n_basis, rng, n_features=n_features)
         return check_given_basis(self.basis, n_features)
+
+    def _warn_of_cost(self, n_basis: int, width: int, of_bases: float) -> None:
+        """Warn before a fit that may take minutes.
+
+        `width`: the number of features, or of directions of the span.
+        `of_bases`: multiplications that it takes to compute the bases.
+        """
+        n_reports, n_draws = (
+            self.max_iter / self.output_iter,
+            float(self.max_iter) * self.batch_size,
+        )
+        products = of_bases + n_basis * (n_reports * width**2 + _DRAW * n_draws)
+        if self.judge is not None and self.shrinkage is None:
+            products *= _JUDGED
+        work = f"Weighing {n_basis:,} bases of {width:,} features"
+        warn_if_long(
+            _PRODUCT * products, work, "a smaller n_basis, or PCA of the points before `fit`"
+        )
 
     def _minimize(
         self, triplets: TupleSet, rng: RandomState, basis: Floats, span: GivenAxes
@@ -323,7 +346,10 @@ class SCML(TripletsClassifierMixin, _SCML):
         self._check_parameters()
         given = self._prepare_tuples(triplets)
         rng = check_random_state(self.random_state)
-        span = span_of(given.used_points())
+        span, d = span_of(given.used_points()), given.points.shape[1]
+        width = span.width if isinstance(span, Span) else d
+        n_basis = 80 * d if self.n_basis is None else int(self.n_basis)
+        self._warn_of_cost(n_basis, width, _DECOMPOSED * n_basis / d * width**3)
         self._minimize(given, rng, self._triplet_basis(given, span, rng), span)
         shrink_by_tuples(self, given)
         if validate:
@@ -408,6 +434,8 @@ class SCML_Supervised(SupervisedForm, _SCML):  # noqa: N801
         if isinstance(self.basis, str) and self.basis == "lda":
             codes = check_partial_target(labels)[1]
             known = codes >= 0
+            sizes = np.count_nonzero(known), tuples.points.shape[1], int(codes.max()) + 1
+            self._warn_of_cost(*cost_of_discriminants(*sizes, self.n_basis))
             basis = local_discriminants(tuples.points[known], codes[known], self.n_basis, rng)
         else:
             basis = self._triplet_basis(tuples, span, rng)
