@@ -25,15 +25,18 @@ from metricfast.learners.impostors import MARGIN, TargetsAndImpostors
 from metricfast.learners.linear import LinearLearner
 from metricfast.learners.lmnn_targets import find_targets
 from metricfast.selection._judge import JudgeParameter
+from metricfast.training.cost import warn_of_cost
 from metricfast.training.history import History, Vector
 from metricfast.training.objective import Objective
 from metricfast.training.preconditioner import FULL_BASIS, Preconditioner
 from metricfast.training.problem import Problem, Traits
 from metricfast.training.samples import Samples
-from metricfast.training.solvers import LBFGS
+from metricfast.training.solvers import LBFGS, Solver
 
 # The number of targets by default.
 _MOST_TARGETS = 3
+# Ratio of all pairs of points to those whose distances are computed in an iteration.
+_LISTED = 3
 # Mean squared distance to targets, relative to the margin, below which classes have collapsed.
 _COLLAPSED = 0.05
 
@@ -155,6 +158,12 @@ class LMNN(LinearLearner):
     @property
     def _min_class_size(self) -> int:  # type: ignore[override]
         return self._n_targets + 1
+
+    def _warn_of_cost(
+        self, shape: tuple[int, int], n: int, samples: Samples, solver: Solver
+    ) -> None:
+        if not solver.by_batches:  # lists of impostors save most pairs
+            warn_of_cost([shape], n, n // _LISTED, n, solver, self.n_jobs)
 
     def _load(self, *args: Any, **how: Any) -> Samples:
         samples = super()._load(*args, **how)

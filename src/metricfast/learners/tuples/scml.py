@@ -434,7 +434,7 @@ class SCML_Supervised(SupervisedForm, _SCML):  # noqa: N801
         if isinstance(self.basis, str) and self.basis == "lda":
             codes = check_partial_target(labels)[1]
             known = codes >= 0
-            sizes = np.count_nonzero(known), tuples.points.shape[1], int(codes.max()) + 1
+            sizes = int(np.count_nonzero(known)), int(tuples.points.shape[1]), int(codes.max()) + 1
             self._warn_of_cost(*cost_of_discriminants(*sizes, self.n_basis))
             basis = local_discriminants(tuples.points[known], codes[known], self.n_basis, rng)
         else:
