@@ -19,8 +19,11 @@ void kneighbors(const Points &queries, const Points &database, Index k, const Fi
                 Metric metric = Metric::euclidean) {
     detail::check_search(queries, database, k, distances, indices);
     DatabaseMemory memory;
-    // For fewer queries, preparing a database costs more than it saves.
-    const DatabaseOptions options{queries.rows() >= 1000, queries.rows() >= 64,
+    // For fewer queries, or points that fit into a cache as floats, preparing a database costs more
+    // than it saves.
+    constexpr Index cached_coordinates = Index(1) << 19;
+    const bool large = database.rows() * database.cols() >= cached_coordinates;
+    const DatabaseOptions options{queries.rows() >= 1000, queries.rows() >= 64 && large,
                                   queries.rows() >= 1000, metric};
     Database(database, options, control)
         .search(queries, k, filter, squared, distances, indices, memory, control, within);
