@@ -20,7 +20,7 @@ from working_memory import working_memory
 import metricfast as mf
 from metricfast import sources
 from metricfast._core.memory import block_rows
-from metricfast._core.sources import Scaled, Subset, parts
+from metricfast._core.sources import Subset, parts, scaled
 from metricfast._core.stores import as_source
 from metricfast.training.stopping import hold_out
 
@@ -163,10 +163,10 @@ def test_tools_of_scikit_learn_divide_a_source(stored: tuple[Array, Any]) -> Non
 def test_views_of_a_source() -> None:
     X = np.random.RandomState(0).randn(50, 2) + 7
     rows = np.arange(3, 50, 4)
-    scaled = Scaled(Subset(Stored(X), rows), X.mean(axis=0), 3)
+    points = scaled(Subset(Stored(X), rows), X.mean(axis=0), 3)
     expected = (X[rows] - X.mean(axis=0)) / 8
-    np.testing.assert_array_equal(scaled[:], expected)
-    np.testing.assert_array_equal(scaled[np.array([4, 1])], expected[[4, 1]])
+    np.testing.assert_array_equal(points[:], expected)
+    np.testing.assert_array_equal(points[np.array([4, 1])], expected[[4, 1]])
 
 
 def test_labels_come_with_batches() -> None:

@@ -99,20 +99,15 @@ class Sampler(BaseEstimator):  # type: ignore[misc]
         check_parameters(self)
         _check_sized(y, "y")
         size = check_count("batch_size", self.batch_size if batch_size is None else batch_size, 1)
-        if y_database is None:
-            return self._prepare(y, size, random_state, n_jobs)
-        _check_sized(y_database, "y_database")
-        return self._prepare_both(y, y_database, size, random_state, n_jobs)
+        if y_database is not None:
+            _check_sized(y_database, "y_database")
+        return self._prepare(y, y_database, size, random_state, n_jobs)
 
-    def _prepare(self, y: ArrayLike, size: int, seed: Seed, n_jobs: int | None) -> Epoch:
-        """Prepare batches of the given size."""
-        raise NotImplementedError(f"{type(self).__name__} must define prepare.")
-
-    def _prepare_both(
-        self, y: ArrayLike, y_database: ArrayLike, size: int, seed: Seed, n_jobs: int | None
+    def _prepare(
+        self, y: ArrayLike, y_database: ArrayLike | None, size: int, seed: Seed, n_jobs: int | None
     ) -> Epoch:
-        """Prepare batches of queries and database points."""
-        raise NotImplementedError(f"{type(self).__name__} draws no batches of a database.")
+        """Prepare batches of the given size, of points or of queries and database points."""
+        raise NotImplementedError(f"{type(self).__name__} must define prepare.")
 
 
 @dataclass(eq=False, repr=False)
@@ -138,23 +133,17 @@ class Uniform(Sampler):
 
     batch_size: PositiveInt = 128
 
-    def _prepare(self, y: ArrayLike, size: int, seed: Seed, n_jobs: int | None) -> Epoch:
-        n = count_labels(y)
-
-        def epoch(rng: RandomState) -> Iterator[Batch]:
-            for rows in np.array_split(rng.permutation(n), batch_count(n, size)):
-                yield Batch(rows, len(rows))
-
-        return epoch
-
-    def _prepare_both(
-        self, y: ArrayLike, y_database: ArrayLike, size: int, seed: Seed, n_jobs: int | None
+    def _prepare(
+        self, y: ArrayLike, y_database: ArrayLike | None, size: int, seed: Seed, n_jobs: int | None
     ) -> Epoch:
-        n, m = count_labels(y), count_labels(y_database)
+        n, m = count_labels(y), None if y_database is None else count_labels(y_database)
 
         def epoch(rng: RandomState) -> Iterator[Batch]:
             for rows in np.array_split(rng.permutation(n), batch_count(n, size)):
-                yield _with_database(rows, np.empty(0, np.int64), len(rows), m, rng)
+                if m is None:
+                    yield Batch(rows, len(rows))
+                else:
+                    yield _with_database(rows, np.empty(0, np.int64), len(rows), m, rng)
 
         return epoch
 
@@ -191,49 +180,17 @@ class ClassBalanced(Sampler):
     m_per_class: PositiveInt = 8
     batch_size: PositiveInt = 128
 
-    def _prepare(self, y: ArrayLike, size: int, seed: Seed, n_jobs: int | None) -> Epoch:
+    def _prepare(
+        self, y: ArrayLike, y_database: ArrayLike | None, size: int, seed: Seed, n_jobs: int | None
+    ) -> Epoch:
         group = int(self.m_per_class)
+        if y_database is not None:
+            return _classes_of_both(y, y_database, size, group)
         classes_in = _classes_by_epoch(y, "y")
 
         def epoch(rng: RandomState) -> Iterator[Batch]:
             for rows in class_batches(classes_in(rng), size, rng, group):
                 yield Batch(rows, len(rows))
-
-        return epoch
-
-    def _prepare_both(
-        self, y: ArrayLike, y_database: ArrayLike, size: int, seed: Seed, n_jobs: int | None
-    ) -> Epoch:
-        group = int(self.m_per_class)
-        if are_tags(y) or are_tags(y_database):
-            sizes = count_labels(y), count_labels(y_database)
-            tags, others = both_tags(y, y_database, ("y", "y_database"), sizes)
-            classes_in, n_classes = _classes_by_epoch(tags, "y"), sum(tags.shape)
-            pairs = others.tocoo()
-            of_database, points = pairs.col.astype(np.int64), pairs.row
-        else:
-            labels = [_one_class_each(y, "y"), _one_class_each(y_database, "y_database")]
-            known, (of_queries, of_database) = encode_together(labels, "y")
-            classes_in, n_classes = lambda _: of_queries, len(known)
-            points = np.arange(len(of_database))
-        m, counts = count_labels(y_database), np.bincount(of_database, minlength=n_classes)
-        starts = np.cumsum(counts) - counts
-
-        def epoch(rng: RandomState) -> Iterator[Batch]:
-            order = rng.permutation(m)
-            place_of = np.argsort(order)
-            members = points[np.lexsort((place_of[points], of_database))]
-            codes = classes_in(rng)
-            drawn = np.zeros(n_classes, np.int64)  # points of each class drawn in this epoch
-            for rows in class_batches(codes, size, rng, group):
-                classes = np.unique(codes[rows])
-                classes = classes[counts[classes] > 0]
-                taken = np.minimum(counts[classes], group)
-                of_class = np.repeat(classes, taken)
-                step = np.arange(taken.sum()) - np.repeat(np.cumsum(taken) - taken, taken)
-                place = (drawn[of_class] + step) % counts[of_class]
-                drawn[classes] += taken
-                yield _with_database(rows, members[starts[of_class] + place], len(rows), m, rng)
 
         return epoch
 
@@ -305,8 +262,12 @@ class DenseTriplet(Sampler):
             )
         return k, anchors
 
-    def _prepare(self, y: ArrayLike, size: int, seed: Seed, n_jobs: int | None) -> Epoch:
+    def _prepare(
+        self, y: ArrayLike, y_database: ArrayLike | None, size: int, seed: Seed, n_jobs: int | None
+    ) -> Epoch:
         _refuse_tags(y, "y")
+        if y_database is not None:
+            return self._of_both(y, y_database, size, seed, n_jobs)
         if self.label_distance is None:
             distance, labels = None, _numbers(y)
         else:
@@ -333,10 +294,9 @@ class DenseTriplet(Sampler):
 
         return epoch
 
-    def _prepare_both(
+    def _of_both(
         self, y: ArrayLike, y_database: ArrayLike, size: int, seed: Seed, n_jobs: int | None
     ) -> Epoch:
-        _refuse_tags(y, "y")
         _refuse_tags(y_database, "y_database")
         sizes = len(y), len(y_database)  # type: ignore[arg-type]
         said = "euclidean" if self.label_distance is None else self.label_distance
@@ -361,6 +321,41 @@ class DenseTriplet(Sampler):
                 yield _with_database(chosen, wanted, size - len(chosen), sizes[1], rng)
 
         return epoch
+
+
+def _classes_of_both(y: ArrayLike, y_database: ArrayLike, size: int, group: int) -> Epoch:
+    """Prepare batches of groups of queries, each with a group of database points of its class."""
+    if are_tags(y) or are_tags(y_database):
+        sizes = count_labels(y), count_labels(y_database)
+        tags, others = both_tags(y, y_database, ("y", "y_database"), sizes)
+        classes_in, n_classes = _classes_by_epoch(tags, "y"), sum(tags.shape)
+        pairs = others.tocoo()
+        of_database, points = pairs.col.astype(np.int64), pairs.row
+    else:
+        labels = [_one_class_each(y, "y"), _one_class_each(y_database, "y_database")]
+        known, (of_queries, of_database) = encode_together(labels, "y")
+        classes_in, n_classes = lambda _: of_queries, len(known)
+        points = np.arange(len(of_database))
+    m, counts = count_labels(y_database), np.bincount(of_database, minlength=n_classes)
+    starts = np.cumsum(counts) - counts
+
+    def epoch(rng: RandomState) -> Iterator[Batch]:
+        order = rng.permutation(m)
+        place_of = np.argsort(order)
+        members = points[np.lexsort((place_of[points], of_database))]
+        codes = classes_in(rng)
+        drawn = np.zeros(n_classes, np.int64)  # points of each class drawn in this epoch
+        for rows in class_batches(codes, size, rng, group):
+            classes = np.unique(codes[rows])
+            classes = classes[counts[classes] > 0]
+            taken = np.minimum(counts[classes], group)
+            of_class = np.repeat(classes, taken)
+            step = np.arange(taken.sum()) - np.repeat(np.cumsum(taken) - taken, taken)
+            place = (drawn[of_class] + step) % counts[of_class]
+            drawn[classes] += taken
+            yield _with_database(rows, members[starts[of_class] + place], len(rows), m, rng)
+
+    return epoch
 
 
 def _with_database(

@@ -19,7 +19,7 @@ from metricfast._core.scaling import (
     times_power_of_two,
 )
 from metricfast._core.scatter import group_means, group_sums, readings, scatter_matrix
-from metricfast._core.sources import Scaled, on_disk
+from metricfast._core.sources import on_disk, scaled
 from metricfast._core.targets import check_comparable, codes_among, encode_together
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import warn_if_long
@@ -294,7 +294,7 @@ def centered(X: Any) -> tuple[Any, int, ScatterStatistics]:
     if largest > 0:
         log = math.floor(math.log2(largest) / 2) + sums.exponent
         exponent = log if abs(log) > ORDINARY else 0
-    return Scaled(X, mean, exponent), exponent, sums
+    return scaled(X, mean, exponent), exponent, sums
 
 
 def _central_point(X: Array) -> Floats:

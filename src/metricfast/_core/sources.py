@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import zip_longest
 from typing import Any
 
@@ -83,7 +85,7 @@ class Source(ABC):
         return self.shape[0]
 
     def __mul__(self, factors: Array) -> Source:
-        return _InUnits(self, factors)
+        return Changed(self, partial(operator.mul, factors))
 
     def __getitem__(self, rows: Any) -> Any:
         """Return a row, or rows of a slice, an array of indices or a mask.
@@ -182,16 +184,16 @@ class Named(Source):
         return self._source.read(start, stop)
 
 
-class _Changed(Source):
-    """Points of another source, whose blocks are changed by `_change` when they are read."""
+class Changed(Source):
+    """Points of another source, whose blocks go through a function when they are read.
 
-    def __init__(self, source: Source) -> None:
+    `change`: takes a block, and returns its changed points, in the same array if possible.
+    """
+
+    def __init__(self, source: Source, change: Callable[[Array], Array], dtype: Any = None) -> None:
         self._like(source)
-        self._source = source
-
-    @abstractmethod
-    def _change(self, block: Array) -> Array:
-        """Return the changed points, in the same array if possible."""
+        self._source, self._change = source, change
+        self.dtype = np.dtype(source.dtype if dtype is None else dtype)
 
     @property
     def row_bytes(self) -> int:
@@ -206,31 +208,18 @@ class _Changed(Source):
         return self._change(self._source._gather(rows))
 
 
-class Scaled(_Changed):
-    """Points of another source minus a mean, times ``2**-exponent``, converted to a dtype."""
-
-    def __init__(self, source: Source, mean: Array, exponent: int = 0, dtype: Any = None) -> None:
-        super().__init__(source)
-        self.dtype = np.dtype(source.dtype if dtype is None else dtype)
-        self._mean, self._exponent = mean.astype(self.dtype), exponent
-
-    def _change(self, block: Array) -> Array:
-        flags = np.asarray(block).flags
-        own = block.dtype == self.dtype and flags.owndata and flags.writeable
-        with np.errstate(over="ignore", invalid="ignore"):
-            block = np.subtract(block, self._mean, out=block if own else None)
-        return times_power_of_two(block, -self._exponent) if self._exponent else block
+def scaled(source: Source, mean: Array, exponent: int = 0, dtype: Any = None) -> Source:
+    """Return the points of a source minus a mean, times ``2**-exponent``, converted to a dtype."""
+    mean = mean.astype(source.dtype if dtype is None else dtype)
+    return Changed(source, partial(_scale, mean, exponent), mean.dtype)
 
 
-class _InUnits(_Changed):
-    """Points of another source, whose features are multiplied by factors."""
-
-    def __init__(self, source: Source, factors: Array) -> None:
-        super().__init__(source)
-        self._factors = factors
-
-    def _change(self, block: Array) -> Array:
-        return block * self._factors
+def _scale(mean: Array, exponent: int, block: Array) -> Array:
+    flags = np.asarray(block).flags
+    own = block.dtype == mean.dtype and flags.owndata and flags.writeable
+    with np.errstate(over="ignore", invalid="ignore"):
+        block = np.subtract(block, mean, out=block if own else None)
+    return times_power_of_two(block, -exponent) if exponent else block
 
 
 class Subset(Source):

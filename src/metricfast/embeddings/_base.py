@@ -18,6 +18,7 @@ from metricfast._core.points import values_of, with_gradient
 from metricfast._core.sources import on_disk
 from metricfast._core.sparse import check_structure
 from metricfast._core.types import Array, Floats, Integers, RandomState
+from metricfast._core.wide_map import WideMap
 from metricfast.exceptions import LossOverflowError
 
 Parameters = list[Array]
@@ -310,13 +311,9 @@ class LayeredEmbedding(CompiledEmbedding):
 
     activation: str = "identity"
 
-    @abstractmethod
-    def _layers(self, parameters: Parameters) -> tuple[list[Array], list[Array | None]]:
-        """Return each layer's weight and bias."""
-
     def _fit(self, parameters: Parameters) -> bool:
         inputs: int | None = None
-        for weight, bias in zip(*self._layers(parameters), strict=True):
+        for weight, bias in _layers(parameters):
             if not (weight.ndim == 2 and inputs in (None, weight.shape[1])):
                 return False
             if not (bias is None or bias.shape == weight.shape[:1]):
@@ -325,7 +322,9 @@ class LayeredEmbedding(CompiledEmbedding):
         return True
 
     def _outputs(self, parameters: Parameters, X: Any, threads: int) -> list[Array]:
-        layers = list(zip(*self._layers(parameters), strict=True))
+        if isinstance(parameters[0], WideMap):
+            return [np.ascontiguousarray(parameters[0].embed(X))]
+        layers = _layers(parameters)
         outputs = [np.empty((X.shape[0], len(weight)), weight.dtype) for weight, _ in layers]
         if issparse(X):
             outputs[0] = np.ascontiguousarray(X @ layers[0][0].T)
@@ -336,11 +335,11 @@ class LayeredEmbedding(CompiledEmbedding):
     def _pull(
         self, parameters: Parameters, cache: Cache, upstream: Array, threads: int
     ) -> Parameters:
-        layers = list(zip(*self._layers(parameters), strict=True))
+        layers = _layers(parameters)
         upstream, X, *outputs = with_gradient(upstream, cache.X, *cache.outputs)
         deltas = [np.empty_like(output) for output in outputs[:-1]] + [upstream]
         gradients = [np.empty_like(array) for array in parameters]
-        into = list(zip(*self._layers(gradients), strict=True))
+        into = _layers(gradients)
         points: Any = None if issparse(X) else X
         get_kernels().layers_backward(
             points, layers, self.activation, outputs, deltas, into, threads
@@ -348,6 +347,13 @@ class LayeredEmbedding(CompiledEmbedding):
         if points is None:
             into[0][0][:] = (X.T @ deltas[0]).T
         return gradients
+
+
+def _layers(parameters: Parameters) -> list[tuple[Array, Array | None]]:
+    """Return each layer's weight and bias; a single layer has no bias."""
+    if len(parameters) == 1:
+        return [(parameters[0], None)]
+    return list(zip(parameters[::2], parameters[1::2], strict=True))
 
 
 def _shrink(Z: Array) -> Floats | None:

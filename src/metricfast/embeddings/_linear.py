@@ -13,7 +13,6 @@ from metricfast._core.parameters import PositiveInt, check_parameters
 from metricfast._core.points import dense, values_of
 from metricfast._core.sources import on_disk
 from metricfast._core.types import Array, RandomState
-from metricfast._core.wide_map import WideMap
 from metricfast.embeddings._base import (
     Cache,
     CompiledEmbedding,
@@ -100,15 +99,6 @@ class Linear(LayeredEmbedding):
             further = check_random_state(random_state).standard_normal((rows - width, width))
             L[width:] = FURTHER * further / np.sqrt(width)
         return [np.ascontiguousarray(L)]
-
-    def _layers(self, parameters: Parameters) -> tuple[list[Array], list[Array | None]]:
-        return parameters[:1], [None]
-
-    def _outputs(self, parameters: Parameters, X: Any, threads: int) -> list[Array]:
-        (L,) = parameters
-        if isinstance(L, WideMap):
-            return [np.ascontiguousarray(L.embed(X))]
-        return super()._outputs(parameters, X, threads)
 
     def decays(self, default: float) -> list[float]:
         return [default]

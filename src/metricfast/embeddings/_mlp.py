@@ -84,9 +84,6 @@ class MLP(LayeredEmbedding):
             parameters.append(np.zeros(width, X.dtype))
         return parameters
 
-    def _layers(self, parameters: Parameters) -> tuple[list[Array], list[Array | None]]:
-        return parameters[::2], list(parameters[1::2])
-
     def decays(self, default: float) -> list[float]:
         own = default if self.weight_decay is None else self.weight_decay
         return [own, 0.0] * (1 + len(self.hidden_layer_sizes))

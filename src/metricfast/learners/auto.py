@@ -402,11 +402,6 @@ class AutoLearner(MahalanobisMixin):
         """Return the points as `learner_` gets them."""
         return points
 
-    def _learned(self) -> Iterator[tuple[str, str]]:
-        if hasattr(self, "judgement_"):
-            yield "chosen", self.judgement_.reason
-        yield from super()._learned()
-
 
 def _suited(data: LabelledPoints | LabelledTuples) -> list[Any]:
     """Return the learners of "auto"."""

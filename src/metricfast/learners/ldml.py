@@ -21,7 +21,7 @@ from metricfast.training.embedded_loss import EmbeddedLoss
 from metricfast.training.history import History, Vector
 from metricfast.training.objective import Objective
 from metricfast.training.preconditioner import FULL_BASIS, FlatParameters, Preconditioner
-from metricfast.training.problem import Problem
+from metricfast.training.problem import Problem, warn_of_no_slope
 from metricfast.training.samples import Samples
 from metricfast.training.span import MapOfSpan
 
@@ -112,24 +112,26 @@ class LDML(AllPairsLearner):
         return Problem(
             samples, losses.LDML(), evaluate=_evaluate, extended=partial(_with_bias, samples),
             preconditioner=partial(_WithBias, samples), rescale=partial(_factor, samples),
-            standardizes=False, n_jobs=self.n_jobs,
+            standardizes=False, n_jobs=self.n_jobs, store=_set_bias, finish=_finish,
         )  # fmt: skip
 
-    def _set_fitted(self, objective: Objective, history: History, x: Vector, final: bool) -> None:
-        super()._set_fitted(objective, history, x, final)
-        self.bias_ = float(objective.parameters(x)[1][0])
 
-    def _finish(self, objective: Objective, history: History, diverged: bool) -> None:
-        super()._finish(objective, history, diverged)
-        if history.max_iter is None:
-            return
-        # The chosen number of iterations may be too small for the bias.
-        L = objective.parameters(history.best_x)[0]
-        self.bias_ = _best_bias(objective, L, self.bias_)
-        value = objective.loss([L, np.array([self.bias_])])[0]
-        self.objective_ = objective.samples.unit * value
-        self.loss_curve_.append(self.objective_)
-        self.n_iter_ += 1
+def _set_bias(learner: LDML, objective: Objective, x: Vector, final: bool) -> None:
+    del final
+    learner.bias_ = float(objective.parameters(x)[1][0])
+
+
+def _finish(learner: LDML, objective: Objective, history: History, diverged: bool) -> None:
+    """Set the best bias, for which the chosen number of iterations may be too small."""
+    warn_of_no_slope(learner, objective, history, diverged)
+    if history.max_iter is None:
+        return
+    L = objective.parameters(history.best_x)[0]
+    learner.bias_ = _best_bias(objective, L, learner.bias_)
+    value = objective.loss([L, np.array([learner.bias_])])[0]
+    learner.objective_ = objective.samples.unit * value
+    learner.loss_curve_.append(learner.objective_)
+    learner.n_iter_ += 1
 
 
 def _evaluate(

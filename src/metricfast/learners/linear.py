@@ -8,21 +8,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
-from sklearn.exceptions import ConvergenceWarning
 
 from metricfast._core.initialize import as_given_map, check_n_components, initialize_components
 from metricfast._core.parameters import NonNegativeFloat, PositiveInt
 from metricfast._core.scaling import center_and_rescale
 from metricfast._core.scatter import repetitions
 from metricfast._core.types import Array, RandomState
-from metricfast._core.warn import warn_user
 from metricfast._core.wide_map import AnyMap, WideMap
 from metricfast.learners.base.inputs import begin_fit
 from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.learners.trained import Given, Plan, TrainedLearner, for_mini_batches
 from metricfast.selection._judge import JudgeParameter
 from metricfast.training.cost import warn_of_cost
-from metricfast.training.history import History, Vector
+from metricfast.training.history import Vector
 from metricfast.training.model_selection import Candidates
 from metricfast.training.objective import Objective
 from metricfast.training.samples import Samples, as_classes, load_samples
@@ -54,6 +52,7 @@ class LinearLearner(TrainedLearner, MahalanobisMixin):
     init_scale = cast('Literal["auto"] | None', None)
 
     _requires_y = True
+    _state = ("components_",)
     _solver_names: ClassVar[tuple[str, ...]] = ("lbfgs", "adam")
     _lbfgs_params: ClassVar[tuple[str, ...]] = ("max_iter", "tol")  # those that only "lbfgs" has
     # Converts y to classes, labels and unit.
@@ -64,6 +63,7 @@ class LinearLearner(TrainedLearner, MahalanobisMixin):
     _min_class_size = 2  # minimum number of training points per class
     _selects_batches = False  # whether judge="auto" also judges mini-batch solvers
     _batches_in_span = False  # whether mini-batch solvers train in the span of wide points
+    _learns_matrix = False  # whether the parameter is the matrix M, not the map
     _exponent = 0
 
     def fit(
@@ -154,7 +154,8 @@ class LinearLearner(TrainedLearner, MahalanobisMixin):
         self._exponent = samples.exponent
         X = samples.X
         n, d = X.shape
-        by_batches = plan.solver.by_batches and not self._batches_in_span
+        in_span = self._batches_in_span and not self._learns_matrix
+        by_batches = plan.solver.by_batches and not in_span
         if samples.in_chunks or by_batches or not plan.spans:
             return samples
         # A weighted point counts as repeated.
@@ -173,7 +174,7 @@ class LinearLearner(TrainedLearner, MahalanobisMixin):
             if samples.span is not None:
                 rows, width = min(rows, n), n
             self._warn_of_cost((rows, width), n, samples, plan.solver)
-        L = self._initial_map(samples, rng, kept)
+        L = self._initial_map(samples, rng, None if kept is None else kept[0])
         self.components_ = samples.undo_scale(L)  # set early, for interrupts
         return L, kept is None
 
@@ -238,7 +239,8 @@ class LinearLearner(TrainedLearner, MahalanobisMixin):
             verbose=bool(self.verbose), sample_weight=samples.weight,
         )  # fmt: skip
         if warm is not None:
-            return earlier_map(samples, warm, L.shape, quiet=quiet)
+            shape = (n_features, n_features) if self._learns_matrix else L.shape
+            return earlier_map(samples, warm, shape, quiet=quiet)
         return samples.rescale_map(L, quiet=quiet) if isinstance(init, np.ndarray) else L
 
     def _n_rows(self, n_features: int) -> int:
@@ -247,9 +249,6 @@ class LinearLearner(TrainedLearner, MahalanobisMixin):
         if isinstance(init, np.ndarray) and init.ndim == 2 and self.n_components is None:
             return len(init)
         return check_n_components(n_features, self.n_components)
-
-    def _earlier(self) -> Array | None:
-        return getattr(self, "components_", None)
 
     def _solver(self) -> Solver:
         """Return the solver."""
@@ -262,24 +261,6 @@ class LinearLearner(TrainedLearner, MahalanobisMixin):
 
     def _set_map(self, objective: Objective, x: Vector) -> None:
         (self.components_,) = objective.learned(x)
-
-    def _set_fitted(self, objective: Objective, history: History, x: Vector, final: bool) -> None:
-        super()._set_fitted(objective, history, x, final)
-        value = history.best_objective if final else history.curve[-1]
-        self.objective_ = objective.samples.unit * value
-
-    def _finish(self, objective: Objective, history: History, diverged: bool) -> None:
-        """Warn if the gradient vanished at the initial map."""
-        bound = objective.problem.lower_bound
-        excess = history.best_objective - bound
-        stayed = np.array_equal(history.best_x, history.start)
-        if stayed and history.max_iter is None and excess > 1e-3 * abs(bound):
-            warn_user(
-                "The objective has no slope at the initial map, so nothing was learned. If that "
-                "map is not a minimum already, rescale the points (StandardScaler), choose another "
-                "`init` or solver='adam', or lower `tol`.",
-                ConvergenceWarning,
-            )
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

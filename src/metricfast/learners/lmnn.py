@@ -30,7 +30,7 @@ from metricfast.training.history import History, Vector
 from metricfast.training.objective import Objective
 from metricfast.training.preconditioner import FULL_BASIS, Preconditioner
 from metricfast.training.problem import Problem, Traits
-from metricfast.training.samples import Samples
+from metricfast.training.samples import Samples, as_classes
 from metricfast.training.solvers import LBFGS, Solver
 
 # The number of targets by default.
@@ -165,26 +165,27 @@ class LMNN(LinearLearner):
         if not solver.by_batches:  # lists of impostors save most pairs
             warn_of_cost([shape], n, n // _LISTED, n, solver, self.n_jobs)
 
-    def _load(self, *args: Any, **how: Any) -> Samples:
-        samples = super()._load(*args, **how)
-        self._n_targets = self._count_targets(samples, _MOST_TARGETS)
-        smallest = int(_class_sizes(samples).min())
+    def _target(self, y: Any) -> tuple[Array, Array, float]:
+        """Convert y to classes, and count the targets."""
+        classes, labels, unit = as_classes(y)
+        self._n_targets = self._count_targets(labels, _MOST_TARGETS)
+        smallest = int(_class_sizes(labels).min())
         if self.n_neighbors is None and 1 < smallest <= _MOST_TARGETS:
             warn_user(
                 f"n_neighbors={self._n_targets} is used in place of {_MOST_TARGETS}, since the "
                 f"smallest class has {smallest} points: give n_neighbors, more points of it, or "
                 "leave the class out."
             )
-        return samples
+        return classes, labels, unit
 
-    def _count_targets(self, samples: Samples, most: int) -> int:
+    def _count_targets(self, labels: Integers, most: int) -> int:
         """Return the number of targets: `n_neighbors`, or what the smallest class allows."""
         if self.n_neighbors is not None:
             return int(self.n_neighbors)
-        return int(np.clip(_class_sizes(samples).min() - 1, 1, most))
+        return int(np.clip(_class_sizes(labels).min() - 1, 1, most))
 
     def _problem(self, samples: Samples) -> Problem:
-        samples, k = samples.in_span, self._count_targets(samples, self._n_targets)
+        samples, k = samples.in_span, self._count_targets(samples.labels, self._n_targets)
         _check_class_sizes(samples, k)
         loss = TargetsAndImpostors(
             samples.labels, samples.weight, k, self.regularization, self.n_jobs
@@ -194,20 +195,25 @@ class LMNN(LinearLearner):
         return Problem(
             samples, loss, preconditioner=partial(_preconditioner, samples, loss), refresh=search,
             refresh_every=int(self.target_refresh), traits=Traits(smooth=False), n_jobs=self.n_jobs,
+            store=_set_labels, finish=_warn_of_collapse,
         )  # fmt: skip
 
-    def _set_fitted(self, objective: Objective, history: History, x: Vector, final: bool) -> None:
-        super()._set_fitted(objective, history, x, final)
-        self.labels_ = np.arange(len(objective.samples.classes))
 
-    def _finish(self, objective: Objective, history: History, diverged: bool) -> None:
-        samples, weight = objective.samples, objective.samples.weight
-        n_samples, n_features = samples.X.shape[0], samples.n_features
-        total = n_samples if weight is None else float(weight.sum())
-        if n_samples > 2 * n_features or (
-            self.objective_ > _COLLAPSED * MARGIN * self.regularization * self._n_targets * total
-        ):
-            return
+def _set_labels(learner: LMNN, objective: Objective, x: Vector, final: bool) -> None:
+    del x, final
+    learner.labels_ = np.arange(len(objective.samples.classes))
+
+
+def _warn_of_collapse(
+    learner: LMNN, objective: Objective, history: History, diverged: bool
+) -> None:
+    """Warn if the classes of few points have collapsed."""
+    del history, diverged
+    samples, weight = objective.samples, objective.samples.weight
+    n_samples, n_features = samples.X.shape[0], samples.n_features
+    total = n_samples if weight is None else float(weight.sum())
+    least = _COLLAPSED * MARGIN * learner.regularization * learner._n_targets * total
+    if n_samples <= 2 * n_features and learner.objective_ <= least:
         warn_user(
             f"The map fits {n_samples} points of {n_features} features so closely that their "
             "classes have collapsed, which seldom helps other points: reduce the features first, "
@@ -233,14 +239,14 @@ def _preconditioner(
     return Preconditioner(samples.n_features, scatter, samples.X.dtype)
 
 
-def _class_sizes(data: Samples) -> Integers:
+def _class_sizes(labels: Integers) -> Integers:
     """Return the number of points of each class; of all points for classes without any."""
-    sizes = np.bincount(data.labels)
-    return np.where(sizes == 0, len(data.labels), sizes)
+    sizes = np.bincount(labels)
+    return np.where(sizes == 0, len(labels), sizes)
 
 
 def _check_class_sizes(data: Samples, k: int) -> None:
-    sizes = _class_sizes(data)
+    sizes = _class_sizes(data.labels)
     smallest = int(sizes.argmin())
     if sizes[smallest] <= k:
         n_samples, n_features = data.X.shape[0], data.n_features

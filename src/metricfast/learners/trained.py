@@ -131,9 +131,11 @@ class TrainedLearner(CallbackMixin):
     judge = cast(Any, None)  # not a parameter of all learners
     _traits = Traits()
     _weights_neighbors = False  # whether a weight of 2 equals a duplicate
+    _reseeds = False  # whether `random_state` seeds the generator that draws the batches
     _training = cast(Any, None)  # state of `partial_fit`: history, initial vector, preconditioner
     if TYPE_CHECKING:
         _fitted: ClassVar[str]  # attribute that marks a fitted learner
+        _state: ClassVar[tuple[str, ...]]  # attributes that a warm start continues from
         _validate_fit: ClassVar[Callable[..., None]]
 
     def _plan(self) -> Plan:
@@ -181,9 +183,10 @@ class TrainedLearner(CallbackMixin):
     def _candidates(self, plan: Plan, samples: Samples) -> Candidates | None:
         """Return the starts from which the judge chooses, or None if it need not choose."""
 
-    @abstractmethod
-    def _earlier(self) -> Any:
-        """Return the learned parameters of an earlier fit as a start, or None."""
+    def _earlier(self) -> list[Any] | None:
+        """Return the attributes that a warm start continues from, or None before any fit."""
+        found = [getattr(self, name, None) for name in self._state]
+        return None if found[0] is None else found
 
     @abstractmethod
     def _set_map(self, objective: Objective, x: Vector) -> None:
@@ -192,7 +195,12 @@ class TrainedLearner(CallbackMixin):
     def _set_fitted(self, objective: Objective, history: History, x: Vector, final: bool) -> None:
         """Set the fitted attributes for x: the result, or the current iteration."""
         self._set_map(objective, x)
-        self.loss_curve_ = np.multiply(history.curve, objective.samples.unit).tolist()
+        unit = objective.samples.unit
+        self.loss_curve_ = np.multiply(history.curve, unit).tolist()
+        if objective.traits.quantity == "objective":
+            self.objective_ = unit * (history.best_objective if final else history.curve[-1])
+        if objective.problem.store is not None:
+            objective.problem.store(self, objective, x, final)
         self.n_iter_ = len(history.curve)
         if history.costs:
             self.validation_scores_ = [objective.score(cost) for cost in history.costs]
@@ -200,13 +208,6 @@ class TrainedLearner(CallbackMixin):
             self.history_ = {name: list(values) for name, values in history.metrics.values.items()}
             if history.costs:
                 self.history_["validation_error"] = list(history.costs)
-
-    def _finish(self, objective: Objective, history: History, diverged: bool) -> None:
-        """Choose the final parameters, and warn if they are useless."""
-
-    def _generator(self, rng: RandomState) -> RandomState:
-        """Return the random number generator that draws the batches."""
-        return rng
 
     @reports_to_sklearn
     def _fit(
@@ -237,7 +238,7 @@ class TrainedLearner(CallbackMixin):
                     plan.checkpoint, *samples.identity, *plan.parts, *params
                 )
                 rng = checkpoint.generator(self.random_state)
-            rng, rule, n = self._generator(rng), plan.rule, samples.X.shape[0]
+            rng, rule, n = _generator(self, rng), plan.rule, samples.X.shape[0]
             train_samples, train_rows, test_rows, start, n_iter = samples, None, None, None, None
             if isinstance(rule, HeldOut):
                 train_rows, test_rows = hold_out(rule.fraction, samples.X, samples.class_codes, rng)
@@ -260,7 +261,7 @@ class TrainedLearner(CallbackMixin):
                 held_out = samples.validation(train_rows, test_rows)
                 history.judge(partial(objective.cost, held_out), int(rule.patience))
             diverged = train(self, objective, history, plan.solver, plan.callbacks, checkpoint)
-            self._finish(objective, history, diverged)
+            objective.problem.finish(self, objective, history, diverged)
             keeps_last = objective.traits.keeps_last and samples.outer is None
             if plan.solver.by_batches and keeps_last and not history.costs:
                 self._training = history, objective.x0, objective.preconditioner
@@ -284,7 +285,7 @@ class TrainedLearner(CallbackMixin):
             if samples is None:
                 return self
             if self._training is None:
-                rng = self._generator(check_random_state(self.random_state))
+                rng = _generator(self, check_random_state(self.random_state))
                 initial = self._initialize(plan, samples, rng, kept)
                 objective = self._begin(plan, samples, initial, rng, None)
                 history = objective.history(rng)
@@ -297,6 +298,11 @@ class TrainedLearner(CallbackMixin):
             history.restart(history.x)
             train(self, objective, history, plan.solver, plan.callbacks, epoch_from=objective.x0)
             return self
+
+
+def _generator(learner: TrainedLearner, rng: RandomState) -> RandomState:
+    """Return the random number generator that draws the batches."""
+    return np.random.RandomState(rng.randint(2**31 - 1)) if learner._reseeds else rng
 
 
 def _marked(samples: Samples, rule: HeldOut | None, **marks: Any) -> Samples:

@@ -22,7 +22,7 @@ from metricfast._core.types import Array, Floats, Integers
 from metricfast.distances.filters import as_filter, known_rows, name_rows
 from metricfast.distances.neighbors import check_neighbors
 from metricfast.distances.radius import check_radius
-from metricfast.learners.base.html import learned_table, with_table
+from metricfast.learners.base.html import learned_rows, learned_table, with_table
 from metricfast.predictors.metric import Metric, ScikitLearn, is_learner, is_searched, resolve
 from metricfast.predictors.neighborhoods import Neighborhoods
 from metricfast.predictors.targets import rows_of_table
@@ -276,8 +276,8 @@ class NeighborsBase:
         n_searched = self.n_samples_fit_ if self._rows is None else len(self._rows)
         yield "points that are searched", str(n_searched)
         yield "metric", self._space.kind
-        if hasattr(self.metric_, "_learned"):
-            yield from self.metric_._learned()
+        if hasattr(self.metric_, "pair_score"):
+            yield from learned_rows(self.metric_)
         else:
             yield "features", str(self.n_features_in_)
 

@@ -107,6 +107,8 @@ class Votes(NeighborsBase):
         return with_class_weight(weight, self.class_weight, labels.labels(labels.codes))
 
     def _keep(self, labels: Classes) -> None:
+        if hasattr(self, "outlier_label"):
+            self.outlier_label_ = _labels_of_outliers(self.outlier_label, labels)
         self._labels = labels
         self._y = labels.codes if labels.several else labels.codes[:, 0]
         self.outputs_2d_ = labels.several
@@ -355,36 +357,6 @@ class RadiusNeighborsClassifier(RadiusNeighborsMixin, Votes, theirs.RadiusNeighb
     ['a', 'b', 'b']
     """
 
-    def _keep(self, labels: Classes) -> None:
-        self.outlier_label_ = self._of_outliers(labels)
-        super()._keep(labels)
-
-    def _of_outliers(self, labels: Classes) -> list[Any] | None:
-        given = self.outlier_label
-        if given is None:
-            return None
-        if isinstance(given, str) and given == "most_frequent":
-            columns = zip(labels.known, labels.codes.T, strict=True)
-            return [known[np.bincount(codes).argmax()] for known, codes in columns]
-        listed = np.ndim(given) > 0
-        found = list(given) if listed else [given] * len(labels.known)
-        if len(found) != len(labels.known):
-            raise ValueError(
-                f"outlier_label must be one label, or one for each of {len(labels.known)} outputs, "
-                f"got {given!r}."
-            )
-        for known, label in zip(labels.known, found, strict=True):
-            same = np.ndim(label) == 0
-            if same:
-                kinds = {known.dtype.kind, join_labels(known, np.array([label])).dtype.kind}
-                same = len(kinds) == 1 or kinds == {"i", "u"}
-            if not same:
-                raise TypeError(
-                    f"outlier_label must be of the type of the classes in y, {known.dtype}, got "
-                    f"{label!r}."
-                )
-        return found
-
     def _outliers(self, found: Neighborhoods) -> tuple[Array, list[Any]]:
         """Return a mask of the queries without neighbours, and their label for each output."""
         outliers = found.sizes == 0
@@ -452,3 +424,30 @@ class RadiusNeighborsClassifier(RadiusNeighborsMixin, Votes, theirs.RadiusNeighb
             for known, share, label in zip(self._labels.known, shares, of_outliers, strict=True):
                 share[np.ix_(outliers, known == label)] = 1.0
         return shares if self.outputs_2d_ else shares[0]
+
+
+def _labels_of_outliers(given: Any, labels: Classes) -> list[Any] | None:
+    """Return the label of queries without neighbours for each output; raise unless it fits."""
+    if given is None:
+        return None
+    if isinstance(given, str) and given == "most_frequent":
+        columns = zip(labels.known, labels.codes.T, strict=True)
+        return [known[np.bincount(codes).argmax()] for known, codes in columns]
+    listed = np.ndim(given) > 0
+    found = list(given) if listed else [given] * len(labels.known)
+    if len(found) != len(labels.known):
+        raise ValueError(
+            f"outlier_label must be one label, or one for each of {len(labels.known)} outputs, "
+            f"got {given!r}."
+        )
+    for known, label in zip(labels.known, found, strict=True):
+        same = np.ndim(label) == 0
+        if same:
+            kinds = {known.dtype.kind, join_labels(known, np.array([label])).dtype.kind}
+            same = len(kinds) == 1 or kinds == {"i", "u"}
+        if not same:
+            raise TypeError(
+                f"outlier_label must be of the type of the classes in y, {known.dtype}, got "
+                f"{label!r}."
+            )
+    return found

@@ -208,10 +208,13 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
             )
         self.outputs_2d_ = self._labels.several
         self.classes_ = self._labels.known if self.outputs_2d_ else self._labels.known[0]
-        self._learn(X, weight)
+        means = self._learn(X, weight, self._task)
+        if means is not None:
+            self.oof_prediction_ = self._predicted(means)
         return self
 
     def _task(self, E: Array, rows: Integers, weight: Floats | None) -> Task:
+        """Return the classes to predict."""
         codes = self._labels.codes[rows]
         sizes = [len(known) for known in self._labels.known]
         w = np.ones(len(E)) if weight is None else weight
@@ -394,10 +397,14 @@ class NCARegressor(RegressorMixin, SoftNeighbors):  # type: ignore[misc]
         forget(self)
         X, y = check_given(self, X, y)
         self._numbers = as_outputs(y)
-        self._learn(X, check_sample_weight(sample_weight, len(self._numbers)))
+        weight = check_sample_weight(sample_weight, len(self._numbers))
+        means = self._learn(X, weight, self._task)
+        if means is not None:
+            self.oof_prediction_ = self._predicted(means)
         return self
 
     def _task(self, E: Array, rows: Integers, weight: Floats | None) -> Task:
+        """Return the numbers to predict."""
         numbers = self._numbers[rows].reshape(len(rows), -1)
         self._unit = np.maximum(np.abs(numbers).max(axis=0), np.finfo(np.float64).tiny)
         unit = numbers / self._unit

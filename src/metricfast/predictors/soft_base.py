@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property, partial
 from typing import Annotated, Any, ClassVar, Literal
@@ -85,6 +85,7 @@ def _check_hidden(name: str, value: Any) -> None:
         check_count(name, width)
 
 
+MakeTask = Callable[[Array, Integers, Floats | None], Task]
 Hidden = Annotated[int | Sequence[int] | str | None, _check_hidden]
 
 
@@ -119,18 +120,12 @@ class SoftNeighbors(
 
     _fit_task: ClassVar[Any] = None  # for scikit-learn's callbacks, while `fit` runs
 
-    def _task(self, E: Array, rows: Integers, weight: Floats | None) -> Task:
-        """Return what is to be predicted of encoded points, which are some rows of `fit`."""
-        raise NotImplementedError
-
-    def _predicted(self, means: Floats) -> Any:
-        """Return predictions, given the means of votes."""
-        raise NotImplementedError
-
-    def _learn(self, X: Any, weight: Floats | None) -> None:
+    def _learn(self, X: Any, weight: Floats | None, make_task: MakeTask) -> Floats | None:
         """Encode points, choose an embedding for them, and train the maps.
 
         `X`: as it was given; its rows of weight 0 are left out.
+        `make_task`: returns what is to be predicted of encoded points, which are some rows of X.
+        Returns the means of votes of each point by the map that it was held out from, if one was.
         """
         check_parameters(self)
         judge = judge_of_points(_OWN_JUDGE if _is_auto(self.judge) else self.judge)
@@ -148,7 +143,7 @@ class SoftNeighbors(
         self._table, self._scores = table, scores = Table(self, X, weight), None
         E = table.encoded(self, X)
         choices = self._choices(len(E), E.shape[1] - table.n_indicators, table.n_indicators)
-        task = self._task(E, self._rows, weight)
+        task = make_task(E, self._rows, weight)
         task = task if judge is None else self._measured(judge, task)
         splits = self._splits(E, task.labels[:, 0], judge)
         several, n_maps, embedding = len(choices) > 1, len(splits), next(iter(choices.values()))
@@ -181,7 +176,7 @@ class SoftNeighbors(
         for place in range(len(trained), n_maps):
             how = {"seed": seeds[place], "deadline": _deadline(end, 1 / (n_maps - place))}
             trained.append(Training(self, task, embedding, splits[place], **how).run(labels[place]))
-        self._keep(trained, task, weight)
+        return self._keep(trained, task, weight)
 
     def _measured(self, judge: Judge, task: Task) -> Task:
         """Return the task with the measure of the judge."""
@@ -237,8 +232,8 @@ class SoftNeighbors(
             found["perceptron"] = MLP(_HIDDEN, self.n_components, "tanh")
         return found
 
-    def _keep(self, trained: list[Training], task: Task, weight: Floats | None) -> None:
-        """Set what is fitted."""
+    def _keep(self, trained: list[Training], task: Task, weight: Floats | None) -> Floats | None:
+        """Set what is fitted, and return the means of votes of held-out points."""
         if any(not each.costs for each in trained):
             raise ValueError(
                 "The loss is not finite in the first epoch of training: lower learning_rate."
@@ -266,12 +261,13 @@ class SoftNeighbors(
         self._voters = [SoftVotes(Z, weight, self.n_jobs) for Z in self._embedded(E)]
         once = np.concatenate([np.zeros(0, np.int64) if each.held_out is None else each.held_out
                                for each in trained])  # fmt: skip
-        if np.array_equal(np.sort(once), np.arange(len(E))):
-            values = self._values.astype(np.float64)
-            means = np.full((self.n_samples_fit_, values.shape[1]), np.nan)
-            for each, voters in zip(trained, self._voters, strict=True):
-                means[self._rows[each.held_out]] = each.held_out_means(voters.points, values)
-            self.oof_prediction_ = self._predicted(means)
+        if not np.array_equal(np.sort(once), np.arange(len(E))):
+            return None
+        values = self._values.astype(np.float64)
+        means = np.full((self.n_samples_fit_, values.shape[1]), np.nan)
+        for each, voters in zip(trained, self._voters, strict=True):
+            means[self._rows[each.held_out]] = each.held_out_means(voters.points, values)
+        return means
 
     @cached_property
     def _database(self) -> Database:

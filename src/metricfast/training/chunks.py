@@ -19,7 +19,7 @@ from metricfast._core.scaling import (
     times_power_of_two,
 )
 from metricfast._core.scatter import pieces
-from metricfast._core.sources import Named, Scaled, Source, Subset, parts
+from metricfast._core.sources import Named, Source, Subset, parts, scaled
 from metricfast._core.stores import in_memory
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast.samplers import Batch
@@ -79,7 +79,7 @@ def subtract_mean(X: Any, mean: Array, dtype: Any = None, share: float = SHARE) 
     """
     dtype = X.dtype if dtype is None else dtype
     if isinstance(X, Source):
-        return Chunked(Scaled(X, mean, dtype=dtype), share)
+        return Chunked(scaled(X, mean, dtype=dtype), share)
     X = X.astype(dtype, copy=False)
     return csr_array(X) if issparse(X) else np.ascontiguousarray(X - mean.astype(dtype, copy=False))
 

@@ -6,7 +6,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
 from metricfast._core.types import Array, RandomState
+from metricfast._core.warn import warn_user
 from metricfast._core.wide_map import AnyMap
 from metricfast.embeddings import Embedding
 from metricfast.samplers import Batch
@@ -79,6 +83,21 @@ EMBEDDING = Traits(
 )  # fmt: skip
 
 
+def warn_of_no_slope(learner: Any, objective: Any, history: Any, diverged: bool) -> None:
+    """Warn if the gradient vanished at the initial map."""
+    del learner, diverged
+    bound = objective.problem.lower_bound
+    excess = history.best_objective - bound
+    stayed = np.array_equal(history.best_x, history.start)
+    if stayed and history.max_iter is None and excess > 1e-3 * abs(bound):
+        warn_user(
+            "The objective has no slope at the initial map, so nothing was learned. If that map is "
+            "not a minimum already, rescale the points (StandardScaler), choose another `init` or "
+            "solver='adam', or lower `tol`.",
+            ConvergenceWarning,
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class Problem:
     """Minimise ``C * loss(Z, y) + penalty`` over the parameters of an embedding Z of the points.
@@ -129,6 +148,12 @@ class Problem:
         objective.
     metrics : callable, optional
         ``metrics(objective)`` returns further numbers of each iteration.
+    store : callable, optional
+        ``store(learner, objective, x, final)`` sets fitted attributes other than the map, for the
+        solver's vector of an iteration or of the result.
+    finish : callable, optional
+        ``finish(learner, objective, history, diverged)`` chooses the final parameters, and warns if
+        they are useless. By default it warns if the gradient vanished at the initial map.
     patience, tol : int, float
         Iterations without a relative decrease of the objective by `tol` that end a training.
     proxy_lr_factor : float, default=1
@@ -164,6 +189,8 @@ class Problem:
     n_voters: int = 3
     tally: Callable[[float, float, Batch | None], None] | None = None
     metrics: Callable[[Any], Metrics] | None = None
+    store: Callable[[Any, Any, Array, bool], None] | None = None
+    finish: Callable[[Any, Any, Any, bool], None] = warn_of_no_slope
     patience: int | None = None
     tol: float = 0.0
     proxy_lr_factor: float = 1.0

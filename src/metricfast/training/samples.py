@@ -22,7 +22,7 @@ from metricfast._core.scaling import (
     undo_scale,
 )
 from metricfast._core.scatter import repetitions
-from metricfast._core.sources import Scaled, Source
+from metricfast._core.sources import Source, scaled
 from metricfast._core.sparse import rescale
 from metricfast._core.targets import (
     check_classification_target,
@@ -310,7 +310,7 @@ def load_samples(
     if isinstance(X, Source):
         mean, own = mean_and_exponent(X)
         exponent = own if exponent is None else exponent
-        X = Chunked(Scaled(X, mean, exponent))
+        X = Chunked(scaled(X, mean, exponent))
         return Samples(X, labels, classes, weight, exponent, unit, given)
     if exponent is None:
         X, exponent = rescale(X) if issparse(X) else center_and_rescale(X)

@@ -33,7 +33,7 @@ def standardizing(X: Array, weight: Floats | None) -> Array:
     return np.asarray(spread.min() / spread, X.dtype)
 
 
-class Units(NamedTuple):
+class ChosenUnits(NamedTuple):
     """The units of features that a learner works with, and how they were judged.
 
     Attributes
@@ -51,10 +51,10 @@ class Units(NamedTuple):
     costs: Sequence[list[Array]] = ()
 
 
-GIVEN_UNITS = Units()
+GIVEN_UNITS = ChosenUnits()
 
 
-def choose_units(learner: Any, X: Any, y: Any, weight: Floats | None, **marks: Any) -> Units:
+def choose_units(learner: Any, X: Any, y: Any, weight: Floats | None, **marks: Any) -> ChosenUnits:
     """Return the units of features: those that standardise them, if these are surely better.
 
     Points are left as they are for a learner that has a parameter in their units, or learns from
@@ -80,7 +80,7 @@ def choose_units(learner: Any, X: Any, y: Any, weight: Floats | None, **marks: A
         judge, _UNLEARNED, points, codes[rows], share, lambda *_: maps, parts,
         n_jobs=getattr(learner, "n_jobs", None), before=costs,
     )  # fmt: skip
-    return Units(factors if judgement.chosen else None, parts, costs)
+    return ChosenUnits(factors if judgement.chosen else None, parts, costs)
 
 
 def choose_setting(
@@ -115,7 +115,7 @@ def choose_setting(
 def judge_settings(
     learner: Any, settings: Sequence[Any], names: Sequence[str], X: Any, y: Any,
     weight: Floats | None, maps: Callable[[Integers, Array, Sequence[Any]], Iterator[Array]], *,
-    units: Units = GIVEN_UNITS, per_fit: int = 1, **marks: Any,
+    units: ChosenUnits = GIVEN_UNITS, per_fit: int = 1, **marks: Any,
 ) -> Any:  # fmt: skip
     """Return the setting that the judge of a learner chooses, and set `judgement_`.
 

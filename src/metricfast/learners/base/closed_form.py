@@ -116,14 +116,12 @@ class ClosedFormLearner(MahalanobisMixin):
             self._solve(statistics, setting)
             yield self._span.inside(self._map)
 
-    def _setting_of(self, value: float) -> Any:
-        """Return the setting for a value of the tuned parameter."""
-        return value
-
     def _unjudged_setting(self) -> Any:
         """Return the setting of the parameter, or by default of the published algorithm."""
         value = None if self._tuned is None else getattr(self, self._tuned)
-        return self._published if value is None else self._setting_of(value)
+        if value is not None and isinstance(self._published, tuple):
+            return self._published[0], float(value)  # a fraction, towards the same target
+        return self._published if value is None else value
 
     def fit(
         self,

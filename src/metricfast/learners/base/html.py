@@ -15,13 +15,14 @@ _MOST = 5
 
 
 def learned_table(estimator: Any) -> str:
-    """Return the table, or nothing before `fit`; ``estimator._learned()`` yields its rows."""
+    """Return the table, or nothing before `fit`; ``predictor._learned()`` yields its rows."""
     if not estimator.__sklearn_is_fitted__():
         return ""
+    learned = estimator._learned() if hasattr(estimator, "_learned") else learned_rows(estimator)
     rows = "".join(
         f"<tr><th style='text-align: left'>{html.escape(name)}</th>"
         f"<td style='text-align: left'>{html.escape(value)}</td></tr>"
-        for name, value in estimator._learned()
+        for name, value in learned
     )
     return rows and f"<table class='metricfast-learned'><caption>Learned</caption>{rows}</table>"
 
@@ -38,6 +39,8 @@ def learned_rows(learner: Any) -> Iterator[tuple[str, str]]:
     inner = learner
     while hasattr(inner, "learner_"):
         inner = inner.learner_
+    if hasattr(learner, "judgement_"):
+        yield "chosen", learner.judgement_.reason
     n_components = getattr(learner, "_n_features_out", None)
     if hasattr(learner, "n_features_in_"):
         to = "" if n_components is None else f" to {n_components} components"

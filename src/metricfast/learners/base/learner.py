@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,7 +24,7 @@ from metricfast._core.types import Array, Floats, Integers, RandomState, Self
 from metricfast._core.warn import warn_user
 from metricfast._core.wide_map import FittedMap, WideMap
 from metricfast.distances.neighbors import paired_distances
-from metricfast.learners.base.html import learned_rows, learned_table, with_table
+from metricfast.learners.base.html import learned_table, with_table
 from metricfast.learners.base.inputs import begin_fit, points_of, tuples_of
 from metricfast.learners.base.relevance import in_spreads, shares_of_features
 from metricfast.learners.base.validation import validate_fit
@@ -299,9 +299,6 @@ class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]
         Warns UserWarning if the learned distance is worse.
         """
         self.validation_ = validate_fit(self, X, y, **params)
-
-    def _learned(self) -> Iterator[tuple[str, str]]:
-        return learned_rows(self)
 
     def _repr_html_inner(self) -> str:
         return str(super()._repr_html_inner()) + learned_table(self)

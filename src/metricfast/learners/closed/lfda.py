@@ -178,9 +178,6 @@ class LFDA(ClosedFormLearner):
         X, exponent = center_and_rescale(X)
         return _all_scatters(X, codes, weights, k, self.n_jobs, exponent)
 
-    def _setting_of(self, value: float) -> tuple[str, float]:
-        return "identity", float(value)
-
     def _solve(self, statistics: Statistics, setting: tuple[str, float]) -> None:
         scatters = _Scatters.of(statistics)
         n_components = check_n_components(len(scatters.mixed), self.n_components)

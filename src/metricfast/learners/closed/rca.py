@@ -285,9 +285,6 @@ class RCA_Supervised(ClosedFormLearner):  # noqa: N801
             chunks[chunks >= 0] += 1 + int(self._sums[0].groups[-1])
         return Statistics((_chunk_sums(X, chunks, weights),))
 
-    def _setting_of(self, value: float) -> tuple[str, float]:
-        return "identity", value
-
     def _solve(self, statistics: Statistics, setting: tuple[str, float | None]) -> None:
         within, chunks, n_components = _scatter_within(
             self,

@@ -86,6 +86,8 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddedMetricMixin):
     _solver_names = ("adam", "adamw", "sgd", "lbfgs")
     _sampler_params: ClassVar[tuple[str, ...]] = ("sampler",)
     _traits = EMBEDDING
+    _state = "parameters_", "proxies_", "mean_query_", "mean_"
+    _reseeds = True
 
     @abstractmethod
     def _parts(self) -> tuple[Any, Embedding, Sampler]:
@@ -279,7 +281,9 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddedMetricMixin):
                 "is learned from it. Give more points at a time."
             )
             return None
-        means = None if kept is None else kept[1]
+        means = None
+        if kept is not None:
+            means = kept[3] if kept[2] is None else kept[2], kept[3]
         samples, means = center(
             samples, means, shared=not embedding.asymmetric, centers=embedding.centers
         )
@@ -300,7 +304,7 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddedMetricMixin):
         compared = samples.points.X.shape[0] if self.database == "all" else batch
         warn_of_cost(shapes, n, compared, batch, plan.solver, self.n_jobs)
         if kept is not None:
-            arrays = kept[0]
+            arrays = kept[0] if kept[1] is None else [*kept[0], kept[1]]
             if [array.shape for array in arrays] != [array.shape for array in start]:
                 raise ValueError(
                     "warm_start needs an embedding of the same shapes, and as many classes, as in "
@@ -345,6 +349,7 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddedMetricMixin):
         share_label_distance(samples.distance, loss, sampler, self._said_label_distance)
         whole, share = self.database == "all", self.candidate_fraction
         decays = [] if self._solver().by_batches else self.embedding_.decays(0.0)
+        tally = _Feasible(loss, samples.X.shape[0]) if isinstance(loss, Gerrymander) else None
         return Problem(
             # The last rows of a batch are its candidates.
             samples, loss, embedding=self.embedding_, traits=EMBEDDING, n_jobs=self.n_jobs,
@@ -353,7 +358,7 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddedMetricMixin):
             penalty=partial(_decay, decays) if any(decays) else None,
             score=partial(self._retrieval_score, label_distance=samples.distance),
             proxy_lr_factor=self.proxy_lr_factor, preconditioner=self._scaled(samples),
-            tally=_Feasible(loss, samples.X.shape[0]) if isinstance(loss, Gerrymander) else None,
+            tally=tally, store=None if tally is None else tally.store, finish=_warn_of_rise,
         )  # fmt: skip
 
     def _scaled(self, samples: Samples) -> Any:
@@ -365,16 +370,6 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddedMetricMixin):
             return None
         factor = math.sqrt(samples.n_features / samples.X.shape[1])
         return lambda arrays, _: ScaledParameters([array.shape for array in arrays], factor)
-
-    def _earlier(self) -> tuple[list[Array], tuple[Array, Array]] | None:
-        """Return the parameters and the means of an earlier fit, if there was one."""
-        if not hasattr(self, self._fitted):
-            return None
-        proxies = [self.proxies_] if hasattr(self, "proxies_") else []
-        return [*self.parameters_, *proxies], (self._mean("query"), self._mean("database"))
-
-    def _generator(self, rng: RandomState) -> RandomState:
-        return np.random.RandomState(rng.randint(2**31 - 1))
 
     def _set_start(self, samples: Samples, embedding: Any, arrays: list[Array]) -> None:
         """Set initial parameters as fitted attributes."""
@@ -413,28 +408,19 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddedMetricMixin):
         if len(arrays) > n_own:
             self.proxies_ = samples.outer_points(arrays[n_own]).copy()
 
-    def _set_fitted(self, objective: Objective, history: History, x: Vector, final: bool) -> None:
-        super()._set_fitted(objective, history, x, final)
-        counted = objective.tally
-        if not isinstance(counted, _Feasible):
-            return
-        self.infeasible_share_ = counted.share
-        if final and counted.share:
-            warn_user(
-                f"No set of n_neighbors={objective.problem.loss.n_neighbors} neighbours in a batch "
-                f"is right for {counted.share:.2%} of the queries, which are left out of the loss: "
-                "raise batch_size, choose a sampler of more points of a class, set database='all', "
-                "or lower n_neighbors."
-            )
 
-    def _finish(self, objective: Objective, history: History, diverged: bool) -> None:
-        risen = 0 < RISE * history.first < (history.curve or [0.0])[-1]
-        if risen and not diverged and not history.costs:
-            warn_user(
-                f"The loss has risen from {history.first:.3g} to {history.curve[-1]:.3g}: "
-                "training diverged. Lower learning_rate.",
-                ConvergenceWarning,
-            )
+def _warn_of_rise(
+    learner: BaseEmbeddingLearner, objective: Objective, history: History, diverged: bool
+) -> None:
+    """Warn if the loss has risen."""
+    del learner, objective
+    risen = 0 < RISE * history.first < (history.curve or [0.0])[-1]
+    if risen and not diverged and not history.costs:
+        warn_user(
+            f"The loss has risen from {history.first:.3g} to {history.curve[-1]:.3g}: training "
+            "diverged. Lower learning_rate.",
+            ConvergenceWarning,
+        )
 
 
 class _Feasible:
@@ -449,10 +435,19 @@ class _Feasible:
         self._n_queries += self._n if batch is None else batch.n_anchors
         self._n_infeasible += self._loss.n_infeasible_
 
-    @property
-    def share(self) -> float:
-        """The share of queries without a right set."""
-        return self._n_infeasible / max(self._n_queries, 1)
+    def store(
+        self, learner: BaseEmbeddingLearner, objective: Objective, x: Vector, final: bool
+    ) -> None:
+        """Set the share of queries without a right set, and warn of it."""
+        del x
+        learner.infeasible_share_ = share = self._n_infeasible / max(self._n_queries, 1)
+        if final and share:
+            warn_user(
+                f"No set of n_neighbors={objective.problem.loss.n_neighbors} neighbours in a batch "
+                f"is right for {share:.2%} of the queries, which are left out of the loss: raise "
+                "batch_size, choose a sampler of more points of a class, set database='all', or "
+                "lower n_neighbors."
+            )
 
 
 def _decay(

@@ -22,12 +22,7 @@ from metricfast.embeddings import Asymmetric, Embedding, Linear
 from metricfast.embeddings._asymmetric import with_length
 from metricfast.learners.embedding.metric import EmbeddedMetricMixin
 from metricfast.learners.gerrymandering.classifier import DatabaseClassifierMixin, codes_of
-from metricfast.learners.gerrymandering.history import (
-    keep_best,
-    objective_of,
-    usual_batch,
-    vote_problem,
-)
+from metricfast.learners.gerrymandering.history import keep_best, usual_batch, vote_problem
 from metricfast.learners.gerrymandering.two_sides import (
     initial_maps,
     is_linear_map,
@@ -36,7 +31,6 @@ from metricfast.learners.gerrymandering.two_sides import (
 )
 from metricfast.learners.gerrymandering.voting import VoteParameters, largest_cost, vote_loss
 from metricfast.learners.trained import Given, Plan, for_mini_batches
-from metricfast.losses import Gerrymander
 from metricfast.selection._judge import Judge, JudgeParameter
 from metricfast.training.adapters import in_wide_span
 from metricfast.training.chunks import hold
@@ -162,6 +156,7 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, VoteParameters, EmbeddedMetr
     judge: JudgeParameter = "auto"
 
     _requires_y = True
+    _state = ("parameters_",)
 
     components_query_, components_database_ = FittedMap(), FittedMap()
 
@@ -316,16 +311,18 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, VoteParameters, EmbeddedMetr
     def _problem(self, samples: Samples) -> Problem:
         embedding = self.embedding_
         return vote_problem(
-            samples, _vote_loss(self), C=self.C, tol=self.tol, n_jobs=self.n_jobs,
-            embedding=embedding, preconditioner=samples.with_rest if samples.outer else None,
+            samples, vote_loss(self, len(self.classes_)), C=self.C, tol=self.tol,
+            n_jobs=self.n_jobs, store=_set_database, finish=_finish, embedding=embedding,
+            preconditioner=samples.with_rest if samples.outer else None,
             penalty=lambda arrays, _: two_sided_penalty(
                 embedding, self.regularizer, arrays, self.n_jobs
             ),
         )  # fmt: skip
 
     def _initialize(self, plan: Plan, samples: Samples, rng: RandomState, kept: Any) -> Any:
-        (embedding,), cost = plan.parts, largest_cost(_vote_loss(self))
-        start = initial_maps(self, embedding, samples, rng, kept, cost)
+        (embedding,), cost = plan.parts, largest_cost(vote_loss(self, len(self.classes_)))
+        earlier = None if kept is None else kept[0]
+        start = initial_maps(self, embedding, samples, rng, earlier, cost)
         self.embedding_ = embedding
         self._set_parameters([samples.outer_map(array) for array in start])
         n, m = samples.X.shape[0], samples.points.X.shape[0]
@@ -345,7 +342,7 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, VoteParameters, EmbeddedMetr
     def _candidates(self, plan: Plan, samples: Samples) -> Candidates | None:
         if not (isinstance(self.judge, Judge) or samples.marks or holds_classes_out(samples)):
             return None
-        (embedding,), cost = plan.parts, largest_cost(_vote_loss(self))
+        (embedding,), cost = plan.parts, largest_cost(vote_loss(self, len(self.classes_)))
 
         def begin(part: Samples, name: str | None) -> Objective:
             own = initial_maps(self, embedding, part, np.random.RandomState(0), None, cost)
@@ -353,27 +350,8 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, VoteParameters, EmbeddedMetr
 
         return Candidates(begin, [None], None)
 
-    def _earlier(self) -> list[Array] | None:
-        return getattr(self, "parameters_", None)
-
     def _set_map(self, objective: Objective, x: Vector) -> None:
         self._set_parameters(objective.learned(x))
-        self._set_database(objective.all_samples, objective.parameters(x))
-
-    def _set_fitted(self, objective: Objective, history: History, x: Vector, final: bool) -> None:
-        super()._set_fitted(objective, history, x, final)
-        self.objective_ = objective_of(history, final)
-
-    def _finish(self, objective: Objective, history: History, diverged: bool) -> None:
-        keep_best(self, objective, history, objective.start, "leave small classes out")
-
-    def _set_database(self, samples: Samples, arrays: list[Array]) -> None:
-        """Embed and store the database for `predict`."""
-        found = embed_samples(self.embedding_, arrays, samples, self.n_jobs)
-        queries, self.database_embedding_ = map(samples.outer_points, found)
-        self.database_labels_ = samples.points.labels
-        if samples.database is None:
-            self.query_embedding_ = queries
 
     def _set_parameters(self, arrays: list[Any]) -> None:
         self.parameters_ = arrays = [each.astype(self.mean_.dtype, order="K") for each in arrays]
@@ -410,6 +388,27 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, VoteParameters, EmbeddedMetr
         return np.asarray(both.T @ both)
 
 
+def _set_database(
+    learner: AsymmetricSimilarity, objective: Objective, x: Vector, final: bool
+) -> None:
+    """Embed and store the database for `predict`."""
+    del final
+    samples, arrays = objective.all_samples, objective.parameters(x)
+    found = embed_samples(learner.embedding_, arrays, samples, learner.n_jobs)
+    queries, learner.database_embedding_ = map(samples.outer_points, found)
+    learner.database_labels_ = samples.points.labels
+    if samples.database is None:
+        learner.query_embedding_ = queries
+
+
+def _finish(
+    learner: AsymmetricSimilarity, objective: Objective, history: History, diverged: bool
+) -> None:
+    """Set the best maps, and warn if they are useless."""
+    del diverged
+    keep_best(learner, objective, history, objective.start, "leave small classes out")
+
+
 def _embedding_of(learner: AsymmetricSimilarity) -> Embedding:
     """Return the unfitted embedding that the parameters describe."""
     for name in ("query", "database"):
@@ -440,10 +439,6 @@ def _check_rows(learner: AsymmetricSimilarity, width: int, width_of_queries: int
             f"n_components must be at most {most}, the features of queries and database "
             f"together; found {rows}."
         )
-
-
-def _vote_loss(learner: AsymmetricSimilarity) -> Gerrymander:
-    return vote_loss(learner, len(learner.classes_))
 
 
 def _check_units(centred: Array, name: str) -> None:

@@ -26,6 +26,7 @@ from metricfast.training.samples import Samples
 _QUANTITIES = ("objective", "surrogate", "vote_loss", "error", "infeasible")
 # Ratio of penalty to cost of wrong votes above which the loss hardly matters.
 _SWAMPED = 10
+ZERO_START = "`init` is zero, where the objective has no slope: give another map."
 _TRAITS = Traits(
     smooth=False,
     learning_rate=0.03,
@@ -42,6 +43,8 @@ class VoteMetrics:
     """
 
     def __init__(self, objective: Objective) -> None:
+        if not objective.x0.any():
+            raise ValueError(ZERO_START)
         self.follow(objective)
         self.values: dict[str, list[float]] = {name: [] for name in _QUANTITIES}
         self._noted: dict[float, Array] = {}
@@ -131,11 +134,6 @@ def _select_best(objective: Objective, history: History) -> tuple[Array, float]:
     return candidates[best], judged[best][1]
 
 
-def objective_of(history: History, final: bool) -> float:
-    """Return the objective of the result, or of the current iteration."""
-    return min([history.best_objective, *history.curve]) if final else history.curve[-1]
-
-
 def keep_best(
     learner: Any, objective: Objective, history: History, start: list[Array], remedy: str
 ) -> None:
@@ -147,6 +145,7 @@ def keep_best(
     if history.curve and not is_beyond(objective.X, objective.loss.database):
         x, learner.objective_ = _select_best(objective, history)
         learner._set_map(objective, x)
+        objective.problem.store(learner, objective, x, True)  # type: ignore[misc]
     if not objective.samples.in_chunks:
         _warn_of_penalty(objective, history.metrics, start)
     _check_feasible(history.metrics, learner.n_neighbors, remedy)

@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from metricfast._core.initialize import as_given_map
 from metricfast._core.parameters import NonNegativeFloat, positional
-from metricfast._core.sources import Source, in_one_array
-from metricfast._core.types import Array, RandomState
-from metricfast._core.wide_map import AnyMap
+from metricfast._core.types import Array
 from metricfast.distances.gradient import metric_gradient
 from metricfast.distances.neighbors import check_neighbors
 from metricfast.learners.base.inputs import points_of
 from metricfast.learners.gerrymandering.classifier import DatabaseClassifierMixin
 from metricfast.learners.gerrymandering.history import (
+    ZERO_START,
     keep_best,
-    objective_of,
     unit_scale,
     usual_batch,
     vote_problem,
 )
 from metricfast.learners.gerrymandering.regularizers import penalty
 from metricfast.learners.gerrymandering.voting import VoteParameters, largest_cost, vote_loss
-from metricfast.learners.linear import LinearLearner, earlier_map
+from metricfast.learners.linear import LinearLearner
 from metricfast.learners.trained import Plan
 from metricfast.losses import Gerrymander
 from metricfast.samplers import Batch
@@ -43,7 +40,11 @@ from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
 from metricfast.training.solvers import LBFGS, Solver
 
-_ZERO_INIT = "`init` is zero, where the objective has no slope: give another map."
+
+def _check_init(_: str, init: Any) -> None:
+    given = as_given_map(init)
+    if not isinstance(given, str) and not np.any(given):
+        raise ValueError(ZERO_START)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -52,15 +53,17 @@ class GerrymanderingLearner(VoteParameters, LinearLearner):
 
     parameterization: Literal["L", "M"] = "L"
     tol: NonNegativeFloat = 1e-4
+    init: Annotated[str | Array, _check_init] = "auto"
 
     _solver_names = ("lbfgs", "adam", "subgradient")
     _lbfgs_params = ()  # all solvers use `tol`
     _selects_batches = True
+    _batches_in_span = True
     _keeps_points = True
 
     def _plan(self) -> Plan:
         plan = super()._plan()
-        if self.parameterization == "M":
+        if self._learns_matrix:
             self._check_matrix(plan.solver)
         return plan
 
@@ -80,26 +83,12 @@ class GerrymanderingLearner(VoteParameters, LinearLearner):
         return LBFGS(tol=self.tol, min_iter=1)
 
     @property
-    def _batches_in_span(self) -> bool:  # type: ignore[override]
-        return self.parameterization == "L"
+    def _learns_matrix(self) -> bool:  # type: ignore[override]
+        return self.parameterization == "M"
 
     @property
     def _accept_sparse(self) -> str | bool:  # type: ignore[override]
-        return False if self.parameterization == "M" else "csr"
-
-    def _initial_map(
-        self, samples: Samples, rng: RandomState, warm: Array | None, *, quiet: bool = False
-    ) -> AnyMap:
-        given = as_given_map(self.init)
-        if not isinstance(given, str) and not np.any(given):
-            raise ValueError(_ZERO_INIT)
-        if warm is not None and self.parameterization == "M":  # M is square
-            return earlier_map(samples, warm, (samples.X.shape[1],) * 2, quiet=quiet)
-        return super()._initial_map(samples, rng, warm, quiet=quiet)
-
-    @abstractmethod
-    def _vote_loss(self, n_classes: int) -> Gerrymander:
-        """Return the loss of votes."""
+        return False if self._learns_matrix else "csr"
 
     def _warn_of_cost(
         self, shape: tuple[int, int], n: int, samples: Samples, solver: Solver
@@ -110,11 +99,11 @@ class GerrymanderingLearner(VoteParameters, LinearLearner):
 
     def _problem(self, samples: Samples) -> Problem:
         check_neighbors(self.n_neighbors, samples.X.shape[0] - 1)
-        loss, d = self._vote_loss(len(samples.classes)), samples.X.shape[1]
+        loss, d = vote_loss(self, len(samples.classes)), samples.X.shape[1]
         over_matrix: dict[str, Any] = {}
         # The best map is zero outside of the span, where no distance depends on it.
         samples = samples.in_span
-        if self.parameterization == "M":
+        if self._learns_matrix:
             over_matrix = {
                 "embedding": PlainLinear(_root), "evaluate": _loss_of_matrix,
                 "preconditioner": PSDProjection([(d, d)]),
@@ -123,42 +112,35 @@ class GerrymanderingLearner(VoteParameters, LinearLearner):
         return vote_problem(
             samples, loss, C=self.C, tol=self.tol, n_jobs=self.n_jobs, searches_scale=False,
             penalty=lambda arrays, _: penalize(self.regularizer, arrays),
-            rescale=partial(_factor, samples, loss, self.n_jobs), **over_matrix,
+            rescale=partial(_factor, samples, loss, self.n_jobs), store=_set_database,
+            finish=_finish, **over_matrix,
         )  # fmt: skip
 
-    def _begin(self, *args: Any, **how: Any) -> Objective:
-        objective = super()._begin(*args, **how)
-        if not objective.x0.any():
-            raise ValueError(_ZERO_INIT)
-        return objective
 
-    def _set_map(self, objective: Objective, x: Vector) -> None:
-        super()._set_map(objective, x)
-        self._set_database(objective.all_samples)
+def _set_database(
+    learner: GerrymanderingLearner, objective: Objective, x: Vector, final: bool
+) -> None:
+    """Embed the points of `fit`, as the database for `predict`."""
+    del x, final
+    data = objective.all_samples
+    if learner._has_classes:
+        learner.classes_, learner.database_labels_ = data.classes, data.labels
+    learner.database_embedding_ = learner._embed(data.given)
 
-    def _set_fitted(self, objective: Objective, history: History, x: Vector, final: bool) -> None:
-        super()._set_fitted(objective, history, x, final)
-        self.objective_ = objective_of(history, final)
 
-    def _set_database(self, data: Samples) -> None:
-        """Embed the points of `fit`, as the database for `predict`."""
-        if self._has_classes:
-            self.classes_, self.database_labels_ = data.classes, data.labels
-        given = data.given
-        if isinstance(given, Source):
-            self.database_embedding_ = in_one_array(given, self._embed)
-        else:
-            self.database_embedding_ = self._embed(given)
-
-    def _finish(self, objective: Objective, history: History, diverged: bool) -> None:
-        start, L = objective.start, objective.initial_map
-        if history.max_iter is not None and isinstance(self.init, str) and L is not None:
-            assert objective.problem.rescale is not None
-            L = objective.problem.inner(L)
-            vector = objective.preconditioner.vector([L * objective.problem.rescale(L)])
-            start = objective.parameters(vector)
-        remedy = "lower n_bins" if hasattr(self, "n_bins") else "leave small classes out"
-        keep_best(self, objective, history, start, remedy)
+def _finish(
+    learner: GerrymanderingLearner, objective: Objective, history: History, diverged: bool
+) -> None:
+    """Set the best map, and warn if it is useless."""
+    del diverged
+    start, L = objective.start, objective.initial_map
+    if history.max_iter is not None and isinstance(learner.init, str) and L is not None:
+        assert objective.problem.rescale is not None
+        L = objective.problem.inner(L)
+        vector = objective.preconditioner.vector([L * objective.problem.rescale(L)])
+        start = objective.parameters(vector)
+    remedy = "lower n_bins" if hasattr(learner, "n_bins") else "leave small classes out"
+    keep_best(learner, objective, history, start, remedy)
 
 
 @positional("n_neighbors n_components")
@@ -286,9 +268,6 @@ class NeighborhoodGerrymandering(DatabaseClassifierMixin, GerrymanderingLearner)
     judge: JudgeParameter = "auto"
 
     _one_map = True
-
-    def _vote_loss(self, n_classes: int) -> Gerrymander:
-        return vote_loss(self, n_classes)
 
     def _database_points(self, X: Any) -> Any:
         """Check points of a database, which must have the features of the queries."""

@@ -18,7 +18,7 @@ from metricfast.distances.neighbors import kneighbors
 from metricfast.learners.base.inputs import points_of
 from metricfast.learners.gerrymandering.explanation import Explanation, explanation
 from metricfast.learners.gerrymandering.metric import GerrymanderingLearner
-from metricfast.losses import Gerrymander
+from metricfast.learners.gerrymandering.voting import vote_loss
 
 
 @positional("n_neighbors n_components")
@@ -101,9 +101,10 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, GerrymanderingLearner)
         places = np.searchsorted(filled, np.searchsorted(edges, y))
         return np.minimum(places, len(filled) - 1).astype(np.int64)
 
-    def _vote_loss(self, n_classes: int) -> Gerrymander:
-        matrix = np.abs(self.bins_[:, None] - self.bins_) / self._spread
-        return Gerrymander(self.n_neighbors, matrix, self.ties, self.inference)
+    @property
+    def _costs(self) -> Floats:
+        """The cost of the vote for each quantile where another is right."""
+        return np.abs(self.bins_[:, None] - self.bins_) / self._spread
 
     def explain(self, X: Any = None, y: ArrayLike | None = None) -> Explanation:
         """Show the sets of neighbours behind the vote and the loss of each query.
@@ -152,7 +153,7 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, GerrymanderingLearner)
                     f"y must hold {len(queries)} numbers, one per query; found {len(targets)}."
                 )
             codes = self._quantiles(targets)
-        loss = self._vote_loss(len(self.bins_))
+        loss = vote_loss(self, len(self.bins_))
         return explanation(queries, database, codes, labels, self.bins_, loss, own, self.n_jobs)
 
     def predict(self, X: ArrayLike) -> Floats:

@@ -57,7 +57,9 @@ def largest_cost(loss: Gerrymander) -> float:
 
 def vote_loss(estimator: Any, n_classes: int) -> Gerrymander:
     """Return the vote loss of a learner with class indices as labels."""
-    matrix = 1.0 - np.eye(n_classes)  # indexed by class, independent of the batch
-    if estimator.loss_matrix is not None:
+    matrix = getattr(estimator, "_costs", None)  # those of a regressor
+    if matrix is None and estimator.loss_matrix is None:
+        matrix = 1.0 - np.eye(n_classes)  # indexed by class, independent of the batch
+    elif matrix is None:
         matrix = check_loss_matrix(estimator.loss_matrix, n_classes)
     return Gerrymander(estimator.n_neighbors, matrix, estimator.ties, estimator.inference)

@@ -7,7 +7,6 @@ points of one class in one view.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -37,70 +36,60 @@ class _Pairs(Statistics):
     pairs: ScatterStatistics
 
 
-class ClassPairsLearner(ClosedFormLearner):
-    """Base class of learners that solve for their map from all pairs of points with class labels.
+def statistics_of_classes(
+    learner: ClosedFormLearner,
+    X: Any,
+    y: Any,
+    weight: Floats | None,
+    *,
+    partial: bool = False,
+    execute: Any = None,
+    views: Array | None = None,
+) -> Statistics:
+    """Return sums over pairs of points with class labels: `_statistics` of a learner."""
+    del learner, execute
+    n = X.shape[0]
+    if partial:
+        check_class_labels(y)
+        names = as_label_array(y, "y")
+        weights = np.ones(n) if weight is None else weight
+        if names.dtype.kind in "if":
+            weights = np.where(names < 0, 0, weights)  # points of unknown class
+        sums = ScatterStatistics(X.shape[1], per_group=True)
+        return Statistics((sums.add(X, weights, _cells(names, views)),))
+    rows = np.arange(n) if weight is None else np.flatnonzero(weight)
+    _, codes = check_partial_target(y[rows])
+    rows, codes = rows[codes >= 0], codes[codes >= 0]
+    weights = repetitions(None if weight is None else weight[rows], len(rows))
+    points = take(X, rows)
+    names = _cells(codes, None if views is None else views[rows])
+    if on_disk(points):
+        sums = ScatterStatistics(X.shape[1], per_group=True).add(points, weights, names)
+        pairs = _pairs_of_cells(sums)
+    else:
+        points, exponent = center_and_rescale(points)
+        pairs = _pairs_of_points(points, weights, names, exponent)
+    return _Pairs(pairs=pairs, tuples=TupleSet(points, np.arange(points.shape[0])))
 
-    Subclasses define `_solve_pairs`.
+
+def sums_of(statistics: Statistics) -> ScatterStatistics:
+    """Return the sums over similar and over dissimilar pairs, as those of :func:`pair_sums`."""
+    if isinstance(statistics, _Pairs):
+        return statistics.pairs
+    return _pairs_of_cells(*statistics.sums)
+
+
+class ViewPairsLearner(ClosedFormLearner):
+    """Base class of learners that solve for their map from all pairs, or all pairs across views.
+
+    Subclasses define `_solve`, with the sums that :func:`sums_of` returns.
     """
 
     _exact_in_parts = True
     _partial_labels = True
-
-    @abstractmethod
-    def _solve_pairs(
-        self, pairs: ScatterStatistics, tuples: TupleSet | None, setting: float | None
-    ) -> None:
-        """Set the fitted attributes.
-
-        `pairs`: the result of :func:`~metricfast.learners.tuples.pair_sums.pair_sums`.
-        `tuples`: the points of `fit`, in any units; None in `partial_fit`.
-        """
-
-    def _statistics(
-        self,
-        X: Any,
-        y: Any,
-        weight: Floats | None,
-        *,
-        partial: bool = False,
-        execute: Any = None,
-        views: Array | None = None,
-    ) -> Statistics:
-        n = X.shape[0]
-        if partial:
-            check_class_labels(y)
-            names = as_label_array(y, "y")
-            weights = np.ones(n) if weight is None else weight
-            if names.dtype.kind in "if":
-                weights = np.where(names < 0, 0, weights)  # points of unknown class
-            sums = ScatterStatistics(X.shape[1], per_group=True)
-            return Statistics((sums.add(X, weights, _cells(names, views)),))
-        rows = np.arange(n) if weight is None else np.flatnonzero(weight)
-        _, codes = check_partial_target(y[rows])
-        rows, codes = rows[codes >= 0], codes[codes >= 0]
-        weights = repetitions(None if weight is None else weight[rows], len(rows))
-        points = take(X, rows)
-        names = _cells(codes, None if views is None else views[rows])
-        if on_disk(points):
-            sums = ScatterStatistics(X.shape[1], per_group=True).add(points, weights, names)
-            pairs = _pairs_of_cells(sums)
-        else:
-            points, exponent = center_and_rescale(points)
-            pairs = _pairs_of_points(points, weights, names, exponent)
-        return _Pairs(pairs=pairs, tuples=TupleSet(points, np.arange(points.shape[0])))
-
-    def _solve(self, statistics: Statistics, setting: float | None) -> None:
-        if isinstance(statistics, _Pairs):
-            pairs = statistics.pairs
-        else:
-            pairs = _pairs_of_cells(*statistics.sums)
-        self._solve_pairs(pairs, statistics.tuples, setting)
-
-
-class ViewPairsLearner(ClassPairsLearner):
-    """Base class of learners from all pairs, or from all pairs across views."""
-
     _across_views = True
+
+    _statistics = statistics_of_classes
 
     def partial_fit(
         self,

@@ -21,6 +21,7 @@ from metricfast.constraints import Constraints, wrap_indices
 from metricfast.learners.base.choice import GIVEN_UNITS, choose_units
 from metricfast.learners.base.learner import BaseMetricLearner
 from metricfast.training.callbacks import reports_to_sklearn
+from metricfast.training.span import SquareOf
 
 # Points, labels, weights, and further arguments of `judge_settings`.
 FitArguments = tuple[Any, Array, ArrayLike | None, dict[str, Any]]
@@ -124,14 +125,20 @@ class SupervisedForm(BaseMetricLearner):
             self._learn(drawn, given, rng, **how)
         finally:  # an interrupt keeps what is learned
             if units.factors is not None and "components_" in vars(self):
-                self._rescale(units.factors)
+                _convert(self, units.factors)
         if validate:
             how |= {"groups": groups, "views": views}
             self._validate_fit(X, y, sample_weight=sample_weight, **how)
 
-    def _rescale(self, units: Array) -> None:
-        """Convert the fitted attributes of points that were multiplied by units."""
-        self.components_ = self._map * units
+
+def _convert(learner: Any, units: Array) -> None:
+    """Convert the fitted map, and the matrix if there is one, of points multiplied by units."""
+    learner.components_ = learner._map * units
+    A = vars(learner).get("A_")
+    if isinstance(A, SquareOf):
+        learner.A_ = SquareOf(A.L * units)
+    elif A is not None:
+        learner.A_ = A * np.outer(units, units)
 
 
 def draw_pairs(

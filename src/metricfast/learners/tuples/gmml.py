@@ -18,9 +18,9 @@ from metricfast._core.scatter_statistics import ScatterStatistics
 from metricfast._core.stores import in_memory
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats
-from metricfast.learners.base.closed_form import Statistics
+from metricfast.learners.base.closed_form import ClosedFormLearner, Statistics
 from metricfast.learners.base.learner import MahalanobisMixin
-from metricfast.learners.tuples.all_pairs import ClassPairsLearner
+from metricfast.learners.tuples.all_pairs import statistics_of_classes, sums_of
 from metricfast.learners.tuples.pair_sums import PairSumsLearner, check_differ, prior_matrix
 from metricfast.selection._judge import JudgeParameter
 
@@ -135,7 +135,7 @@ class GMML(PairSumsLearner, _GMML):
 
 
 @dataclass(eq=False, repr=False)
-class GMML_Supervised(_GMML, ClassPairsLearner):  # type: ignore[override]  # noqa: N801
+class GMML_Supervised(_GMML, ClosedFormLearner):  # type: ignore[override]  # noqa: N801
     r"""Geometric mean metric learning from class labels.
 
     All pairs of points of one class are similar and all others dissimilar. Their scatters follow
@@ -182,19 +182,19 @@ class GMML_Supervised(_GMML, ClassPairsLearner):  # type: ignore[override]  # no
     judge: JudgeParameter = "auto"
 
     _beyond_span = True
+    _partial_labels = True
     _tuned, _settings, _published = "reg", _TRIED, _TRIED[-1]
+    _statistics = statistics_of_classes
 
-    def _solve_pairs(
-        self, pairs: ScatterStatistics, tuples: TupleSet | None, setting: float | None
-    ) -> None:
+    def _solve(self, statistics: Statistics, setting: float) -> None:
+        tuples = statistics.tuples
         if tuples is not None and isinstance(self.prior, str) and self.prior == "covariance":
             points = in_memory(
                 tuples.points, "X, for prior='covariance',", "give the prior as a matrix"
             )
             tuples = replace(tuples, points=points)
-        assert setting is not None
         self.reg_ = float(setting)
-        self._solve_for(pairs, tuples, self.reg_)
+        self._solve_for(sums_of(statistics), tuples, self.reg_)
 
 
 def _blended(kind: str, scatter: Floats, target: Floats, size: float | None, reg: float) -> Floats:

@@ -16,7 +16,7 @@ from metricfast._core.types import Floats
 from metricfast._core.warn import warn_user
 from metricfast.learners.base.closed_form import Statistics, given_distance, padded_components
 from metricfast.learners.base.learner import MahalanobisMixin
-from metricfast.learners.tuples.all_pairs import ViewPairsLearner
+from metricfast.learners.tuples.all_pairs import ViewPairsLearner, sums_of
 from metricfast.learners.tuples.pair_sums import PairSumsLearner, check_differ
 from metricfast.selection._judge import JudgeParameter
 
@@ -177,9 +177,8 @@ class KISSME_Supervised(_KISSME, ViewPairsLearner):  # noqa: N801
 
     _tuned, _settings = "regularization", (*_TRIED, None)
 
-    def _solve_pairs(self, pairs: ScatterStatistics, tuples: Any, setting: float | None) -> None:
-        del tuples
-        self._learn(pairs, setting)
+    def _solve(self, statistics: Statistics, setting: float | None) -> None:
+        self._learn(sums_of(statistics), setting)
 
 
 @dataclass(eq=False, repr=False)
@@ -260,10 +259,8 @@ class XQDA(ViewPairsLearner):
     _spans = True
     _tuned, _settings, _published = "regularization", (*_TRIED, _LEAST), _LEAST
 
-    def _solve_pairs(self, pairs: ScatterStatistics, tuples: Any, setting: float | None) -> None:
-        del tuples
-        assert setting is not None
-        self.regularization_ = float(setting)
+    def _solve(self, statistics: Statistics, setting: float) -> None:
+        pairs, self.regularization_ = sums_of(statistics), float(setting)
         if self.n_components != "auto":
             check_n_components(len(pairs.origin), self.n_components)
         if self.regularization_ == np.inf:

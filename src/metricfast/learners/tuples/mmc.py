@@ -533,8 +533,3 @@ class MMC_Supervised(SupervisedForm, DrawnConstraints, _MMC):  # noqa: N801
             shrink_metric(self, learn, sample, given, half_of_pairs(tuples), span)
         if self.shrinkage_ > 0:
             self.A_ = SquareOf(self._map)
-
-    def _rescale(self, units: Array) -> None:
-        super()._rescale(units)
-        A = vars(self)["A_"]
-        self.A_ = SquareOf(A.L * units) if isinstance(A, SquareOf) else A * np.outer(units, units)

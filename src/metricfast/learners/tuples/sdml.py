@@ -54,8 +54,8 @@ class _SDML(CallbackMixin, MahalanobisMixin):
         """Whether the metric may be learned in the span of the points."""
         return is_identity(self.prior)
 
-    def _solve(self, statistics: Statistics, setting: float | None) -> None:
-        """Learn from sums over pairs, of whose weight the setting takes a fraction."""
+    def _learn(self, statistics: Statistics, shrinkage: float) -> None:
+        """Learn from sums over pairs, whose weight is lowered by a fraction."""
         (pairs,) = statistics.sums
         with np.errstate(over="ignore", invalid="ignore"):
             loss = pairs.of_group(1)[1] - pairs.of_group(-1)[1]
@@ -65,7 +65,7 @@ class _SDML(CallbackMixin, MahalanobisMixin):
         )
         with np.errstate(over="ignore", invalid="ignore"):
             balance = self._bounded_balance(loss, prior, statistics.tuples)
-            self.balance_param_ = (1 - float(setting or 0)) * balance
+            self.balance_param_ = (1 - shrinkage) * balance
             inverse = prior if is_identity(self.prior) else inv(prior)
             loss = _check_finite(self.balance_param_ * loss)
             matrix = _check_finite(inverse + loss)
@@ -187,6 +187,10 @@ class SDML(PairSumsLearner, _SDML):
 
     fit = reports_to_sklearn(PairSumsLearner.fit)
 
+    def _solve(self, statistics: Statistics, setting: None) -> None:
+        del setting
+        self._learn(statistics, 0.0)
+
 
 @positional(
     "balance_param sparsity_param prior n_constraints verbose preprocessor random_state "
@@ -257,9 +261,9 @@ class SDML_Supervised(  # type: ignore[override]  # noqa: N801
 
     fit = reports_to_sklearn(ClosedFormLearner.fit)
 
-    def _solve(self, statistics: Statistics, setting: float | None) -> None:
-        self.shrinkage_ = float(setting or 0)
-        super()._solve(statistics, setting)
+    def _solve(self, statistics: Statistics, setting: float) -> None:
+        self.shrinkage_ = float(setting)
+        self._learn(statistics, self.shrinkage_)
 
     def _statistics(
         self, X: Any, y: Any, weight: Floats | None, *, partial: bool = False, execute: Any = None
