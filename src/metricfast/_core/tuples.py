@@ -17,13 +17,12 @@ from metricfast._core.checks import (
     check_pair_labels,
     check_tuples,
 )
+from metricfast._core.memory import block_rows
 from metricfast._core.points import dense
 from metricfast._core.scatter import pair_scatter, repetitions
+from metricfast._core.sources import row_bytes
 from metricfast._core.targets import as_column, check_sample_weight
 from metricfast._core.types import Array, Floats, Integers
-
-# Number of points that are compared at once.
-_BLOCK_SIZE = 4096
 
 
 @dataclass(frozen=True)
@@ -70,8 +69,9 @@ class TupleSet:
         for n_keys in (1, points.shape[1]):
             order = np.lexsort(points.T[:n_keys][::-1])
             different, decided = np.ones(len(order), bool), True
-            for start in range(0, len(order) - 1, _BLOCK_SIZE):
-                block = points[order[start : start + _BLOCK_SIZE + 1]]
+            size = block_rows(row_bytes(points))
+            for start in range(0, len(order) - 1, size):
+                block = points[order[start : start + size + 1]]
                 unequal = block[1:] != block[:-1]
                 found = unequal.any(axis=1)
                 different[start + 1 : start + len(block)] = found

@@ -12,6 +12,7 @@ from sklearn.pipeline import Pipeline
 import metricfast.learners as learners
 from metricfast._core.arguments import did_you_mean
 from metricfast._exports import LEARNERS
+from metricfast.learners.auto import BY_BATCHES, MANY
 from metricfast.learners.base.learner import BaseMetricLearner
 from metricfast.predictors.multi_metric import MultiMetricLMNN
 from metricfast.predictors.soft import NCAClassifier, NCARegressor
@@ -33,33 +34,32 @@ CONTINUOUS = [
 PREDICTORS: dict[str, Any] = {
     each.__name__: each for each in (MultiMetricLMNN, NCAClassifier, NCARegressor)
 }
-# Learners that are tried only above MANY points (they train on mini-batches), and learners that are
+# Learners that are tried only above FEW points (they train on mini-batches), and learners that are
 # too slow above it.
 OF_MANY = {"ProxyNCALearner", "TripletLearner"}
 OF_FEW = {"LDML", "MCML", "MMC_Supervised", "NCMML"}
-MANY = 1000
-# From this many points on, learners that use all pairs are trained on mini-batches, or left out.
-HUGE = 10_000
-IN_BATCHES = {"NCA", "LMNN", "MLKR"}
+FEW = 1000
 # Learners that are too slow above this number of features: each step takes its square.
-NARROW, OF_NARROW = 100, {"ITML_Supervised", "SCML_Supervised"}
+NARROW = 100
+OF_NARROW = {"ITML_Supervised", "SCML_Supervised"}
 
 
 def suited(n_points: int, n_features: int, continuous: bool) -> dict[str, Any]:
     """Return the learners that suit so many points, by name, with default parameters."""
-    left_out = OF_FEW if n_points >= MANY else OF_MANY
+    left_out = OF_FEW if n_points >= FEW else OF_MANY
     if n_features > NARROW:
         left_out = left_out | OF_NARROW
     found: dict[str, Any] = {}
-    if n_points < HUGE:
+    if n_points < MANY:
         found |= {name: name for name in DISTANCES}
     names = CONTINUOUS if continuous else CLASSES
-    if n_points >= HUGE:  # predictors take longest then, and cannot be stopped
+    if n_points >= MANY:  # predictors take longest then, and cannot be stopped
         names = sorted(names, key=PREDICTORS.__contains__)
     for name in names:
         if name not in left_out:
-            batches = n_points >= HUGE and name in IN_BATCHES
-            found[name] = class_of(name)(**{"solver": "adam"} if batches else {})
+            kind = class_of(name)
+            batches = n_points >= MANY and kind in BY_BATCHES
+            found[name] = kind(**{"solver": "adam"} if batches else {})
     return found
 
 

@@ -74,8 +74,9 @@ _SUITED: dict[str, tuple[Callable[[], Any], ...]] = {
     "triplets": (SCML,),
     "quadruplets": (LSML,),
 }
-# Above this number of points, these are trained on mini-batches.
-_MANY, _BY_BATCHES = 10_000, (NCA, LMNN, MLKR)
+# From this number of points on, learners that use all pairs are trained on mini-batches.
+MANY = 10_000
+BY_BATCHES = (NCA, LMNN, MLKR)
 _GIVEN, _STANDARDIZED = "given distance", "standardised features"
 
 
@@ -405,9 +406,9 @@ class AutoLearner(MahalanobisMixin):
 
 def _suited(data: LabelledPoints | LabelledTuples) -> list[Any]:
     """Return the learners of "auto"."""
-    many = data.n_samples > _MANY
+    many = data.n_samples >= MANY
     return [
-        kind(solver="adam") if many and kind in _BY_BATCHES else kind()
+        kind(solver="adam") if many and kind in BY_BATCHES else kind()
         for kind in _SUITED[data.kind]
     ]
 

@@ -10,11 +10,10 @@ from sklearn.utils.validation import check_is_fitted
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.mahalanobis import as_vectors, finite_between
+from metricfast._core.memory import block_rows
+from metricfast._core.sources import row_bytes
 from metricfast._core.types import Array, Integers
 from metricfast.learners.base.learner import BaseMetricLearner
-
-# Number of points per product with W.
-_BLOCK_SIZE = 4096
 
 
 class BilinearSimilarity:
@@ -58,11 +57,12 @@ class BilinearMixin(BaseMetricLearner):
         transposed = np.ascontiguousarray(self.bilinear_.T, points.dtype)
         threads = as_threads(getattr(self, "n_jobs", None))
         scores = np.empty(len(pairs), points.dtype)
-        for start in range(0, len(pairs), _BLOCK_SIZE):
-            left, right = points[pairs[start : start + _BLOCK_SIZE].T]
+        size = block_rows(3 * row_bytes(points))
+        for start in range(0, len(pairs), size):
+            left, right = points[pairs[start : start + size].T]
             products = np.empty_like(left)
             get_kernels().linear_forward(left, transposed, products, threads)
-            scores[start : start + _BLOCK_SIZE] = np.einsum("ij,ij->i", products, right)
+            scores[start : start + size] = np.einsum("ij,ij->i", products, right)
         if not np.isfinite(scores).all():
             raise ValueError(
                 f"scores of pairs overflow {scores.dtype}: divide the points by a number that "
