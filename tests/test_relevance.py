@@ -80,6 +80,7 @@ def test_html_shows_what_was_learned(learner):
     )
     if getattr(getattr(model, "learner_", model), "loss_curve_", None):
         assert ">objective<" in shown or ">loss, last iteration<" in shown
+    assert ("text-align: left'>chosen</th>" in shown) == hasattr(model, "judgement_")
     assert "metricfast-learned" in model._repr_mimebundle_()["text/html"]
     with config_context(display="text"):
         assert "text/html" not in model._repr_mimebundle_()

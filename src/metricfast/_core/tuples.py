@@ -69,7 +69,7 @@ class TupleSet:
         for n_keys in (1, points.shape[1]):
             order = np.lexsort(points.T[:n_keys][::-1])
             different, decided = np.ones(len(order), bool), True
-            size = block_rows(row_bytes(points))
+            size = block_rows(row_bytes(points), most=2 << 20)
             for start in range(0, len(order) - 1, size):
                 block = points[order[start : start + size + 1]]
                 unequal = block[1:] != block[:-1]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import csr_array
 
 from metricfast._core.arguments import as_numbers
 from metricfast._core.arrays import as_codes, as_common_codes, as_labels, scaled_alike
@@ -97,7 +98,7 @@ def bound_labels(
         _check_widths(queries, database)
         return BoundLabels("targets", queries, database)
     if are_tags(y) or are_tags(y_database):
-        return _tags(loss, y, y_database, n, m)
+        return BoundLabels("tags", *tags_for(loss, y, y_database, n, m))
     of_queries = _classes(y, "y")
     if y_database is None or m is None:
         classes, codes = as_codes(of_queries, "y", n)
@@ -107,15 +108,19 @@ def bound_labels(
     return BoundLabels("class", codes, others, n_classes=len(known))
 
 
-def _tags(loss: Any, y: Any, y_database: Any, n: int, m: int | None) -> BoundLabels:
-    if not loss.takes_tags:
+def tags_for(
+    loss: Any, y: Any, y_database: Any, n: int, m: int | None
+) -> tuple[csr_array, csr_array | None]:
+    """Return the tags of points, and of a database if there is one, for a loss that takes tags."""
+    if not getattr(loss, "takes_tags", False):
+        name = getattr(loss, "__name__", type(loss).__name__)
         raise ValueError(
-            f"y holds tags, of which a point may have several, and {type(loss).__name__} needs one "
-            "class per point: give classes, or choose another loss, such as SupCon or NCA."
+            f"y holds tags, of which a point may have several, and {name} needs one class per "
+            "point: give classes, or choose another loss, such as SupCon or NCA."
         )
     if y_database is None or m is None:
-        return BoundLabels("tags", as_tags(y, "y", n))
-    return BoundLabels("tags", *both_tags(y, y_database, ("y", "y_database"), (n, m)))
+        return as_tags(y, "y", n), None
+    return both_tags(y, y_database, ("y", "y_database"), (n, m))
 
 
 def _apart(

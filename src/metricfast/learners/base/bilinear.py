@@ -57,7 +57,7 @@ class BilinearMixin(BaseMetricLearner):
         transposed = np.ascontiguousarray(self.bilinear_.T, points.dtype)
         threads = as_threads(getattr(self, "n_jobs", None))
         scores = np.empty(len(pairs), points.dtype)
-        size = block_rows(3 * row_bytes(points))
+        size = block_rows(row_bytes(points), most=2 << 20)
         for start in range(0, len(pairs), size):
             left, right = points[pairs[start : start + size].T]
             products = np.empty_like(left)

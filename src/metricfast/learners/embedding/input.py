@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import issparse
 from sklearn.utils import check_array
 
 from metricfast._core.arguments import as_array, check_choice, check_range, did_you_mean
@@ -28,9 +28,10 @@ from metricfast._core.targets import (
 )
 from metricfast._core.types import Array
 from metricfast._labels.distance import LabelDistance
-from metricfast._labels.tags import are_tags, as_tags, both_tags
+from metricfast._labels.tags import are_tags
 from metricfast.embeddings import Embedding
 from metricfast.losses._call import BaseLoss
+from metricfast.losses._labels import tags_for
 from metricfast.samplers import Sampler
 from metricfast.training.adapters import check_labels
 from metricfast.training.chunks import hold
@@ -198,7 +199,7 @@ def load_points(
         of_database = None if X_database is None else of_database
         return _samples(X, labels, X_database, of_database, distance=distance)
     if tagged:
-        tags, of_database = _tags(loss, labels, y_database, n, m)
+        tags, of_database = tags_for(loss, labels, y_database, n, m)
         learner.classes_ = np.arange(tags.shape[1])
         return _samples(X, tags, X_database, of_database)
     if X_database is not None:
@@ -234,18 +235,6 @@ def _check_columns(y: Any, continuous: bool, takes_tags: bool) -> None:
             f"y should be a 1d array of classes; found shape {shape}. "
             f"{several if takes_tags else ''}For one-hot rows, give y.argmax(axis=1)."
         )
-
-
-def _tags(loss: Any, y: Any, y_database: Any, n: int, m: int) -> tuple[csr_array, csr_array | None]:
-    """Return the tags of points, and of a database if there is one."""
-    if not getattr(loss, "takes_tags", False):
-        raise ValueError(
-            "y holds tags, of which a point may have several, and the loss needs one class per "
-            "point: give classes, or choose another loss, such as SupCon or NCA."
-        )
-    if y_database is None:
-        return as_tags(y, "y", n), None
-    return both_tags(y, y_database, ("y", "y_database"), (n, m))
 
 
 def _load_database(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,25 +12,27 @@ from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.checks import check_points
 from metricfast._core.initialize import as_given_map
-from metricfast._core.parameters import NonNegativeFloat
+from metricfast._core.parameters import NonNegativeFloat, PositiveFloat, PositiveInt
 from metricfast._core.scaling import log2_spread
 from metricfast._core.targets import check_classification_target, check_kinds, check_sample_weight
 from metricfast._core.types import Array, RandomState
 from metricfast._core.wide_map import FittedMap
+from metricfast.distances.inference import Ties
 from metricfast.distances.neighbors import check_neighbors
 from metricfast.embeddings import Asymmetric, Embedding, Linear
 from metricfast.embeddings._asymmetric import with_length
 from metricfast.learners.embedding.metric import EmbeddedMetricMixin
 from metricfast.learners.gerrymandering.classifier import DatabaseClassifierMixin, codes_of
 from metricfast.learners.gerrymandering.history import keep_best, usual_batch, vote_problem
+from metricfast.learners.gerrymandering.regularizers import Regularizer
 from metricfast.learners.gerrymandering.two_sides import (
     initial_maps,
     is_linear_map,
     mean_of_queries,
     two_sided_penalty,
 )
-from metricfast.learners.gerrymandering.voting import VoteParameters, largest_cost, vote_loss
-from metricfast.learners.trained import Given, Plan, for_mini_batches
+from metricfast.learners.gerrymandering.voting import largest_cost, vote_loss
+from metricfast.learners.trained import Given, Plan, TrainedLearner, for_mini_batches
 from metricfast.selection._judge import Judge, JudgeParameter
 from metricfast.training.adapters import in_wide_span
 from metricfast.training.chunks import hold
@@ -46,7 +48,7 @@ from metricfast.training.splits import holds_classes_out
 
 
 @dataclass(eq=False, repr=False)
-class AsymmetricSimilarity(DatabaseClassifierMixin, VoteParameters, EmbeddedMetricMixin):
+class AsymmetricSimilarity(DatabaseClassifierMixin, TrainedLearner, EmbeddedMetricMixin):
     r"""Asymmetric similarity, which optimises the k-NN vote itself.
 
     The distance of a query x and a database point x' is :math:`\|Ux - Vx'\|`. Each side has a map
@@ -147,7 +149,15 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, VoteParameters, EmbeddedMetr
     True
     """
 
+    n_neighbors: PositiveInt = 3
+    n_components: int | None = None
     _: KW_ONLY
+    ties: Ties = "pessimistic"
+    inference: Literal["exact", "greedy"] = "exact"
+    C: PositiveFloat = 1.0
+    regularizer: Regularizer = "frobenius2"
+    init: str | Array = "auto"
+    solver: Any = "adam"
     tied: bool = False
     query: Embedding | None = None
     database: Embedding | None = None

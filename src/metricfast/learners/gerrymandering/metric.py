@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metricfast._core.initialize import as_given_map
-from metricfast._core.parameters import NonNegativeFloat, positional
+from metricfast._core.parameters import NonNegativeFloat, PositiveFloat, PositiveInt, positional
 from metricfast._core.types import Array
 from metricfast.distances.gradient import metric_gradient
+from metricfast.distances.inference import Ties
 from metricfast.distances.neighbors import check_neighbors
 from metricfast.learners.base.inputs import points_of
 from metricfast.learners.gerrymandering.classifier import DatabaseClassifierMixin
@@ -23,8 +24,8 @@ from metricfast.learners.gerrymandering.history import (
     usual_batch,
     vote_problem,
 )
-from metricfast.learners.gerrymandering.regularizers import penalty
-from metricfast.learners.gerrymandering.voting import VoteParameters, largest_cost, vote_loss
+from metricfast.learners.gerrymandering.regularizers import Regularizer, penalty
+from metricfast.learners.gerrymandering.voting import largest_cost, vote_loss
 from metricfast.learners.linear import LinearLearner
 from metricfast.learners.trained import Plan
 from metricfast.losses import Gerrymander
@@ -48,9 +49,16 @@ def _check_init(_: str, init: Any) -> None:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class GerrymanderingLearner(VoteParameters, LinearLearner):
+class GerrymanderingLearner(LinearLearner):
     """Base class of gerrymandering learners, which store the embedded points of `fit`."""
 
+    n_neighbors: PositiveInt = 3
+    n_components: int | None = None
+    ties: Ties = "pessimistic"
+    inference: Literal["exact", "greedy"] = "exact"
+    C: PositiveFloat = 1.0
+    regularizer: Regularizer = "frobenius2"
+    solver: Any = "adam"
     parameterization: Literal["L", "M"] = "L"
     tol: NonNegativeFloat = 1e-4
     init: Annotated[str | Array, _check_init] = "auto"

@@ -1,36 +1,17 @@
-"""The vote of nearest neighbours: parameters, winners, and the loss of wrong answers."""
+"""The vote of nearest neighbours: winners, and the loss of wrong answers."""
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from metricfast._core.parameters import PositiveFloat, PositiveInt
-from metricfast._core.types import Array, Floats, Integers
-from metricfast.distances.inference import Ties, check_loss_matrix
-from metricfast.learners.gerrymandering.regularizers import Regularizer
-from metricfast.learners.trained import TrainedLearner
+from metricfast._core.types import Floats, Integers
+from metricfast.distances.inference import check_loss_matrix
 from metricfast.losses import Gerrymander
 
 # Share of a vote that the winner of a tie gets in addition.
 _TRIFLE = 1e-9
-
-
-@dataclass(eq=False, repr=False)
-class VoteParameters(TrainedLearner):
-    """The parameters of learners by gerrymandering, described at `NeighborhoodGerrymandering`."""
-
-    n_neighbors: PositiveInt = 3
-    n_components: int | None = None
-    _: KW_ONLY
-    ties: Ties = "pessimistic"
-    inference: Literal["exact", "greedy"] = "exact"
-    C: PositiveFloat = 1.0
-    regularizer: Regularizer = "frobenius2"
-    init: str | Array = "auto"
-    solver: Any = "adam"
 
 
 def majority_vote(neighbors: Integers, labels: Integers, n_classes: int) -> tuple[Integers, Floats]:
