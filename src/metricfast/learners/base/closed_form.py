@@ -181,7 +181,9 @@ class ClosedFormLearner(MahalanobisMixin):
         fit_points(self, X, y, sample_weight, groups=groups, views=views, validate=validate)
         return self
 
-    def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def partial_fit(
+        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Learn from these points and from the points of earlier calls, by adding up sums.
 
         If the learner needs no neighbours, the result is the same as with `fit` on all points,
@@ -194,7 +196,7 @@ class ClosedFormLearner(MahalanobisMixin):
             Points, as for `fit`.
         y : array-like of shape (n_samples,)
             Class labels, of one type in all calls. Classes may be missing in one call, and others
-            may come.
+            may come. `Covariance` ignores them.
         sample_weight : array-like of shape (n_samples,), optional
             As for `fit`.
 

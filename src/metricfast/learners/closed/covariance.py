@@ -17,7 +17,6 @@ from metricfast.learners.base.closed_form import (
     Statistics,
     fit_points,
     padded_components,
-    partial_fit_points,
 )
 
 
@@ -115,36 +114,6 @@ class Covariance(ClosedFormLearner):
             If the input is not as above, or all points are equal.
         """
         fit_points(self, X, y, sample_weight, validate=validate)
-        return self
-
-    def partial_fit(
-        self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
-    ) -> Covariance:
-        """Learn from these points and from the ones of earlier calls, as `fit` from all of them.
-
-        Parameters
-        ----------
-        X : array-like or source of shape (n_samples, n_features)
-            Points, as for `fit`.
-        y : ignored
-        sample_weight : array-like of shape (n_samples,), optional
-            As for `fit`.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            As for `fit`. Results of earlier calls stay.
-
-        Warns
-        -----
-        UserWarning
-            If `fit` was called before: it stores no sums, so the learner starts again.
-        """
-        partial_fit_points(self, X, None, sample_weight)
         return self
 
     def _statistics(self, X: Any, y: Any, weight: Floats | None, **_: Any) -> Statistics:

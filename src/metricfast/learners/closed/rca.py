@@ -147,7 +147,7 @@ class RCA(ClosedFormLearner):
         fit_points(self, X, _chunks(chunks), sample_weight, validate=validate)
         return self
 
-    def partial_fit(
+    def partial_fit(  # type: ignore[override]
         self, X: ArrayLike, chunks: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> RCA:
         """Learn from these points and from the ones of earlier calls, as `fit` from all of them.

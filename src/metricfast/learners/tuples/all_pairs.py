@@ -94,7 +94,7 @@ class ViewPairsLearner(ClosedFormLearner):
     def partial_fit(
         self,
         X: Any,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
         views: ArrayLike | None = None,
