@@ -48,6 +48,9 @@ def _check_init(_: str, init: Any) -> None:
         raise ValueError(ZERO_START)
 
 
+InitialMap = Annotated[str | Array, _check_init]
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
 class GerrymanderingLearner(LinearLearner):
     """Base class of gerrymandering learners, which store the embedded points of `fit`."""
@@ -61,7 +64,7 @@ class GerrymanderingLearner(LinearLearner):
     solver: Any = "adam"
     parameterization: Literal["L", "M"] = "L"
     tol: NonNegativeFloat = 1e-4
-    init: Annotated[str | Array, _check_init] = "auto"
+    init: InitialMap = "auto"
 
     _solver_names = ("lbfgs", "adam", "subgradient")
     _lbfgs_params = ()  # all solvers use `tol`
