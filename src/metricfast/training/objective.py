@@ -130,10 +130,12 @@ class Objective:
                 x.dtype, copy=False
             )
             if problem.penalty is not None:
-                share = 1.0 if batch is None else batch.n_anchors / self.X.shape[0]
                 penalty, shrinking = self._penalty(arrays, batch)
-                value += share * penalty
-                gradient += share * shrinking
+                if batch is not None:
+                    share = batch.n_anchors / self.X.shape[0]
+                    penalty, shrinking = share * penalty, share * shrinking
+                value += penalty
+                gradient += shrinking
             if not (math.isfinite(value) and get_kernels().all_finite(gradient[None])):
                 return math.inf, np.zeros_like(x)
         if self.tally is not None:
@@ -156,7 +158,8 @@ class Objective:
             arrays = [array.astype(self.X.dtype, copy=False) for array in arrays]
         value, gradients = self.problem.penalty(arrays, self.start)
         gradient = self.preconditioner.pullback(gradients).astype(self.x0.dtype, copy=False)
-        self._shared_penalty = value, gradient
+        if batch is not None:
+            self._shared_penalty = value, gradient
         return value, gradient
 
     def runs(self, weight_decay: float) -> list[tuple[slice, float, float]]:

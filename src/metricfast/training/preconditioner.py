@@ -52,7 +52,8 @@ class FlatParameters:
 
     def pullback(self, gradients: Sequence[Array]) -> Array:
         """Convert gradients by the parameters to the gradient by the solver's vector."""
-        return np.concatenate(list(map(np.ravel, gradients)))
+        flat = list(map(np.ravel, gradients))
+        return flat[0] if len(flat) == 1 else np.concatenate(flat)  # no copy of a large map
 
 
 class ScaledParameters(FlatParameters):

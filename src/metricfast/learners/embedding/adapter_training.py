@@ -59,8 +59,9 @@ _ITERATIONS, _TOL = 8, 1e-5
 # Minimum number of steps and of epochs of mini-batches, and their range of sizes for scored pairs.
 # They lead this many times as far as the map of a fold is from its start.
 _STEPS, _EPOCHS, _BATCH, _TRAVEL = 128, 2, (256, 1024), 8.0
-# Parameters from which on L-BFGS keeps half as many pairs of steps, each of two copies.
-_LARGE = 1 << 22
+# Parameters from which on L-BFGS keeps half as many pairs of steps, each of two copies. Maximum
+# number of points in whose span a map is trained, as a share of their features.
+_LARGE, _SPAN = 1 << 22, 0.8
 
 
 def identity(n_components: int, pairs: Pairs) -> Array:
@@ -569,8 +570,8 @@ class AdapterTraining:
 
 
 def basis_of(tables: Sequence[Array]) -> Array | None:
-    """Return a basis of the span of all rows; None unless it has half as many rows as columns."""
-    if 2 * sum(map(len, tables)) > tables[0].shape[1]:
+    """Return a basis of the span of all rows; None of nearly as many rows as columns, or more."""
+    if sum(map(len, tables)) > _SPAN * tables[0].shape[1]:
         return None
     return np.ascontiguousarray(np.linalg.qr(np.concatenate(tables).T)[0].T)
 
@@ -624,8 +625,8 @@ def penalty_of(halvings: int) -> float:
 def affordable(pairs: Pairs, work: float) -> int:
     """Return the number of pairs whose evaluation takes so many multiplications.
 
-    Pairs of many features are trained on in the span of their points, if these are at most half as
-    many: n pairs take 4n^3 multiplications.
+    In the span of their points, n pairs take 4n^3 multiplications. This counts if the points are at
+    most half as many as their features.
     """
     in_span = min(np.cbrt(work / 4), pairs.database.shape[1] / 4)
     return max(int(work / pairs.work), round(float(in_span)))
