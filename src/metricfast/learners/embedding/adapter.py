@@ -25,7 +25,6 @@ from metricfast.learners.embedding.adapter_training import (
     identity,
     one_sided,
     projection,
-    stay,
 )
 from metricfast.learners.embedding.metric import EmbeddedMetricMixin
 from metricfast.learners.embedding.pairs import Pairs, load_pairs
@@ -93,7 +92,8 @@ class AdapterLearner(CallbackMixin, EmbeddedMetricMixin):
         Continue from the map of the last fit, if there is one, which new pairs may improve. Give
         new pairs alone: the judge would find the map too good on pairs that it has learned from.
         The judge compares with it in place of the points as given: if no map is better on held-out
-        pairs by one standard error, it stays, without a warning. Points as given may still win.
+        pairs by one standard error, it stays, without a warning. Points as given may still win. Of
+        changes of the map, only one penalty is tried, which takes less time.
     callbacks : iterable of callables, optional
         Each is called with a `metricfast.callbacks.SolverState` after every iteration of the last
         training, the one of all pairs; the judge's own are not reported. One that returns True ends
@@ -350,7 +350,7 @@ class AdapterLearner(CallbackMixin, EmbeddedMetricMixin):
                     f"warm_start needs a map of the same shape as in the fit before, {last.shape}, "
                     f"got {shape}: set warm_start=False."
                 )
-            return [(LAST, partial(stay, last)), *unchanged]
+            return [(LAST, lambda pairs: last.astype(pairs.queries.dtype)), *unchanged]
         if self.n_components is not None:
             return [*unchanged, ("projection", partial(projection, self.n_components_))]
         if self.side == "both":
