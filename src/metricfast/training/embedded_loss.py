@@ -66,7 +66,7 @@ class EmbeddedLoss:
             self.database, labels = samples.database.X, samples.database.labels
         self._shares_parameters = self.sides[0] is self.sides[1]
         self._two_sided = not (self._shares_parameters and isinstance(self.database, str))
-        is_bound = hasattr(loss, "for_thread")
+        is_bound = loss is None or hasattr(loss, "for_thread")
         self.bound = loss if is_bound else bind(loss, samples, labels, problem.n_jobs)
         # The embedded database, if several parts of the anchors share it.
         self._shared: list[tuple[Array, Any]] | None = None

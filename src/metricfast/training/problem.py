@@ -114,6 +114,7 @@ class Problem:
         penalty is that of the map of the span.
     loss : loss
         One of `metricfast.losses`, a function with the same arguments, or one that has its labels.
+        None if `evaluate` needs none.
     embedding : Embedding or PlainLinear, default=PlainLinear()
     penalty : callable, optional
         ``penalty(arrays, start)`` returns value and gradients, of parameters and of those that the

@@ -5,18 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from metricfast._core.prior import initialize_metric
-from metricfast._core.progress import IterationProgress
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast._core.warn import warn_user
+from metricfast.training.callbacks import CallbackMixin
+from metricfast.training.embedded import PlainLinear
 from metricfast.training.history import History
-from metricfast.training.lbfgs import minimize_smooth
+from metricfast.training.objective import Objective
+from metricfast.training.problem import Problem
+from metricfast.training.samples import Samples
+from metricfast.training.solvers import LBFGS
+from metricfast.training.train import train
 
 # Relative rounding error of the objective; line searches fail below it.
 _ROUNDING = 1e-15
+# Gives the value and gradient at a factor, and how far from optimal the factor is.
+Function = Callable[[Floats], tuple[float, Floats, float]]
 
 
 def start_metric(
@@ -29,72 +37,69 @@ def start_metric(
     return initialize_metric(points, prior, rng, **params)
 
 
-def minimize_factor(
-    fitted: Any,
-    objective: Callable[[Floats], tuple[float, Floats, float]],
-    start: Floats,
-    tol: float,
-    finish: Callable[[Floats], None],
-) -> bool:
-    """Minimise by L-BFGS until the gap to the optimum is at most `tol`.
+class FactoredLearner(CallbackMixin):
+    """Base class of learners of a factor of M, with the parameters `max_iter`, `tol`, `verbose`."""
 
-    Sets `n_iter_` of the learner. Warns ConvergenceWarning if it ends earlier, unless a callback
-    stopped it.
+    max_iter: int
+    tol: float
 
-    `fitted`: the learner that the user fits, with parameters `max_iter` and `verbose`.
-    `objective`: gives the value and gradient at a factor, and how far from optimal the factor is.
-    `start`: factor of any shape to start from.
-    `tol`: largest distance from the optimum, as `objective` measures it, to end with.
-    `finish`: called with the best factor at the end, also when interrupted.
-    Returns whether the last factor is as near to the optimum.
-    """
-    stopped, present = False, start
+    def _minimize_factor(
+        self, points: Array, function: Function, start: Floats, map_of: Callable[[Floats], Array]
+    ) -> bool:
+        """Minimise by L-BFGS until the gap to the optimum is at most `tol`.
 
-    def set_fitted() -> None:
-        fitted.n_iter_ = len(history.curve)
-        finish(present)
+        Sets `n_iter_` and `components_`, also when interrupted. Warns ConvergenceWarning if it ends
+        earlier, unless a callback stopped it.
 
-    progress = IterationProgress(fitted, fitted.max_iter, set_fitted)
-    # The solver usually ends at the last evaluated point, except after a failed line search.
-    last: dict[bytes, tuple[float, Floats, float]] = {}
-
-    def at(x: Floats) -> tuple[float, Floats, float]:
-        key = x.tobytes()
-        if key not in last:
-            found = objective(x.reshape(start.shape))
-            last.clear()
-            last[key] = found
-        return last[key]
-
-    def evaluate(x: Floats) -> tuple[float, Floats]:
-        value, gradient, _ = at(x)
-        return value, gradient.ravel()
-
-    def remaining(x: Floats) -> float:
-        return at(x)[2]
-
-    def observer(iteration: int, value: float, x: Floats) -> bool:
-        nonlocal stopped, present
-        present = x.reshape(start.shape)
-        stopped = progress(iteration, value)
-        return stopped or remaining(x) <= tol
-
-    history = History(start.ravel(), observer, quiet=True)
-    try:
-        if not remaining(history.best_x) <= tol:
-            minimize_smooth(
-                evaluate, history.x, history, max_iter=fitted.max_iter, ftol=_ROUNDING, gtol=0.0
+        `start`: factor of any shape to start from.
+        `map_of`: returns the map of a factor.
+        Returns whether the last factor is as near to the optimum.
+        """
+        gaps = _Gaps(function, float(self.tol))
+        problem = Problem(
+            Samples(points), None, embedding=PlainLinear(lambda arrays: map_of(arrays[0])),
+            evaluate=gaps.evaluate, metrics=lambda _: gaps,
+        )  # fmt: skip
+        objective = Objective(problem, [start])
+        history = objective.history(np.random.RandomState(0), quiet=True)
+        if gaps.at(start) <= gaps.tol:
+            history.max_iter = 0
+        train(self, objective, history, LBFGS(self.max_iter, _ROUNDING))
+        gap = gaps.at(history.best_x.reshape(start.shape))
+        if not (history.stopped or gap <= gaps.tol):
+            warn_user(
+                f"{type(self).__name__} stopped after {self.n_iter_} iterations at {gap:.2g}, "
+                f"above tol={self.tol:g}: raise max_iter or tol, or standardise the features.",
+                ConvergenceWarning,
             )
-        distance = remaining(history.best_x)
-    finally:
-        progress.close()
-        fitted.n_iter_ = max(1, len(history.curve))
-        finish(history.best_x.reshape(start.shape))
-    if not (stopped or distance <= tol):
-        warn_user(
-            f"{type(fitted).__name__} stopped after {fitted.n_iter_} iterations at "
-            f"{distance:.2g}, above tol={tol:g}: raise max_iter or tol, or standardise the "
-            "features.",
-            ConvergenceWarning,
-        )
-    return distance <= tol
+        return gap <= gaps.tol
+
+    def _set_fitted(self, objective: Objective, history: History, x: Array, final: bool) -> None:
+        self.n_iter_ = max(1, len(history.curve))
+        self.components_ = objective.problem.embedding.map_of(objective.parameters(x))
+
+
+class _Gaps:
+    """How far from optimal factors are, as metrics of a history, which end the training."""
+
+    def __init__(self, function: Function, tol: float) -> None:
+        self.values: dict[str, list[float]] = {}
+        self.tol, self._function = tol, function
+        self._last: tuple[Floats, tuple[float, Floats, float]] | None = None
+
+    def evaluate(self, _loss: Any, arrays: list[Floats], _batch: Any) -> tuple[float, list[Floats]]:
+        """Return value and gradient."""
+        return self._at(arrays[0])[0], [self._at(arrays[0])[1]]
+
+    def at(self, factor: Floats) -> float:
+        """Return the gap at a factor."""
+        return self._at(factor)[2]
+
+    def record(self, value: float) -> bool:
+        """Return whether the factor of this iteration, which was evaluated last, is the result."""
+        return self._last is not None and self._last[1][2] <= self.tol
+
+    def _at(self, factor: Floats) -> tuple[float, Floats, float]:
+        if self._last is None or not np.array_equal(self._last[0], factor):
+            self._last = factor.copy(), self._function(factor)
+        return self._last[1]

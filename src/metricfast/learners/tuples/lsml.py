@@ -35,10 +35,10 @@ from metricfast.learners.tuples.drawing import (
     SupervisedForm,
     draw_index_pairs,
 )
-from metricfast.learners.tuples.factored import minimize_factor, start_metric
+from metricfast.learners.tuples.factored import FactoredLearner, start_metric
 from metricfast.learners.tuples.shrinking import representative_sample, shrink_metric
 from metricfast.selection._judge import JudgeParameter
-from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
+from metricfast.training.callbacks import reports_to_sklearn
 from metricfast.training.span import in_span
 
 # Squared lengths below this are treated as zero.
@@ -46,7 +46,7 @@ _LEAST = 1e-100
 
 
 @dataclass(eq=False, repr=False)
-class _LSML(CallbackMixin, MahalanobisMixin):
+class _LSML(FactoredLearner, MahalanobisMixin):
     """Parameters and solver of LSML and LSML_Supervised."""
 
     tol: NonNegativeFloat = 1e-3
@@ -99,12 +99,12 @@ class _LSML(CallbackMixin, MahalanobisMixin):
             relative = slope @ B.T - np.eye(n_features)
             return value, 2 * (slope - np.linalg.inv(B).T), float(np.linalg.norm(relative))
 
-        def finish(B: Floats) -> None:
+        def map_of(B: Floats) -> Array:
             L = B @ root
             L = components_from_metric(L.T @ L, n_components=self.n_components)
-            self.components_ = L.astype(points.dtype, copy=False)
+            return L.astype(points.dtype, copy=False)
 
-        minimize_factor(self, objective, np.eye(n_features), self.tol, finish)
+        self._minimize_factor(points, objective, np.eye(n_features), map_of)
 
 
 @dataclass(eq=False, repr=False)

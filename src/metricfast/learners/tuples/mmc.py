@@ -41,7 +41,7 @@ from metricfast.learners.tuples.drawing import (
     SupervisedForm,
     draw_pairs,
 )
-from metricfast.learners.tuples.factored import minimize_factor, start_metric
+from metricfast.learners.tuples.factored import FactoredLearner, start_metric
 from metricfast.learners.tuples.shrinking import (
     half_of_pairs,
     representative_sample,
@@ -49,7 +49,7 @@ from metricfast.learners.tuples.shrinking import (
     shrink_metric,
 )
 from metricfast.selection._judge import JudgeParameter
-from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
+from metricfast.training.callbacks import reports_to_sklearn
 from metricfast.training.span import GIVEN, Span, SquareOf, in_span, inverse_root, span_of
 
 # Lower bound of the mean square of similar pairs along a direction, relative to all pairs. Without
@@ -240,7 +240,7 @@ def _inverse(values: Floats) -> Floats:
 
 
 @dataclass(eq=False, repr=False)
-class _MMC(CallbackMixin, MahalanobisMixin):
+class _MMC(FactoredLearner, MahalanobisMixin):
     """Parameters and solver of MMC and MMC_Supervised, with the matrix as an attribute."""
 
     max_iter: PositiveInt = 100
@@ -285,7 +285,7 @@ class _MMC(CallbackMixin, MahalanobisMixin):
             problem = _PairDistances(tuples, A, diagonal=bool(self.diagonal))
         size = self.diagonal_c / 2 if self.diagonal else problem.initial_size / 100
 
-        def finish(F: Floats) -> None:
+        def map_of(F: Floats) -> Array:
             if isinstance(span, Span):
                 L = span.outer(problem.map(F, size), square=True)
                 self.A_ = SquareOf(L)
@@ -293,10 +293,10 @@ class _MMC(CallbackMixin, MahalanobisMixin):
             else:
                 self.A_ = problem.metric(F, size)
                 L = components_from_metric(self.A_, n_components=self.n_components)
-            self.components_ = L.astype(tuples.points.dtype, copy=False)
+            return L.astype(tuples.points.dtype, copy=False)
 
-        self.converged_ = minimize_factor(
-            self, problem.objective, problem.start, float(self.tol), finish
+        self.converged_ = self._minimize_factor(
+            tuples.points, problem.objective, problem.start, map_of
         )
 
     def _problem_in_span(
