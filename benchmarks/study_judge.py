@@ -41,7 +41,7 @@ from benchmarks.never_worse import CLASSES, POINTS, Kind, Split, choose_names, m
 from metricfast.learners.base.closed_form import ClosedFormLearner
 from metricfast.selection import Judge, _judge
 from metricfast.selection._evidence import choose
-from metricfast.selection._measures import MEASURES
+from metricfast.selection._measures import MEASURES, Search
 from metricfast.training import model_selection
 
 RESULTS = Path(__file__).resolve().parent / "results" / "judge"
@@ -76,13 +76,17 @@ class AllMeasures(Judge):
 
     _chooses_units = False
 
-    def costs_by(self, numeric: bool = False) -> tuple[str, Callable[..., np.ndarray]]:
+    def costs_by(
+        self, labels: str = "classes", distance: Any = None
+    ) -> tuple[str, Callable[..., np.ndarray]]:
         return MEASURED[0], all_costs
 
 
-def all_costs(*points: Any, **how: Any) -> np.ndarray:
+def all_costs(search: Search, *labels: Any) -> np.ndarray:
     """Return the costs of queries, with the columns COLUMNS."""
-    return np.column_stack([MEASURES[name](*points, **how) for name in MEASURED]).astype(np.float32)
+    return np.column_stack([MEASURES[name](search, *labels) for name in MEASURED]).astype(
+        np.float32
+    )
 
 
 def draw(kind: Kind, split: Split, n: int, seed: int) -> Split:
@@ -113,7 +117,7 @@ def record(learner: Any, split: Split, unit: str = "auto") -> Record | None:
 
     def try_on_queries(fitted: Any) -> None:
         Z, Z_database = (fitted.transform(X).astype(np.float32) for X in (Q, D))
-        test.append(all_costs(Z, y, Z_database, labels, None, exclude=exclude).mean(axis=0))
+        test.append(all_costs(Search(Z, Z_database, exclude), y, labels, None).mean(axis=0))
 
     def take(start: str, n_iter: int, plan: Any, candidates: Any, *_: Any) -> Any:
         special = {"": candidates.given, "init": None}  # the given distance has no start in names

@@ -30,6 +30,7 @@ from metricfast import (
 from metricfast.distances.neighbors import kneighbors
 from metricfast.selection import Judge
 from metricfast.selection._judge import Judge as PrivateJudge
+from metricfast.selection._measures import Search
 
 X, y = load_wine(return_X_y=True)
 RNG = np.random.default_rng(1)
@@ -69,7 +70,7 @@ def test_costs_are_those_of_the_judge():
     costs_of, costs = judge.costs_by()[1], []
     for part in judge.split(X, y):
         Q, D = X[part.queries], X[part.database]
-        costs.append(costs_of(Q, y[part.queries], D, y[part.database], None))
+        costs.append(costs_of(Search(Q, D), y[part.queries], y[part.database], None))
     assert auto.judgement_.costs[0] == pytest.approx(np.concatenate(costs).mean(), abs=0.01)
     assert auto.judgement_.measure == "nearest"
 

@@ -57,6 +57,7 @@ from metricfast.metrics._selection import look_continuous
 from metricfast.selection import Judge
 from metricfast.selection._evidence import choose
 from metricfast.selection._folds import Path, joined
+from metricfast.selection._measures import Search
 from metricfast.selection._race import is_behind, may_win
 from metricfast.selection._splits import class_halves, split_points
 
@@ -124,7 +125,7 @@ def test_a_learner_is_trained_once_a_fold_and_judged_there_in_all_settings(monke
             how = {"regularization": value} if value else {"judge": None}
             learner = KISSME_Supervised(**how).fit(D, y[train])
             found.append((learner.transform(Q), learner.transform(D)))
-        costs.append([costs_of(q, y[test], d, y[train], None) for q, d in found])
+        costs.append([costs_of(Search(q, d), y[test], y[train], None) for q, d in found])
         models = [SklearnKNeighbors(5).fit(d, y[train]).predict(q) for q, d in found]
         right.append([(each == y[test]).mean() for each in models])
     chosen = []
@@ -163,9 +164,9 @@ def test_the_best_is_fitted_with_the_setting_that_the_folds_chose():
 
 def test_settings_of_folds_are_joined():
     start, order = np.arange(6.0), np.array([0.0, np.inf, 1, 2, np.inf])
-    settings = [("given distance",), ("", 0), ("", 1), ("", 2), ("pca", 0)]
+    settings = [("given distance",), (None, 0), (None, 1), (None, 2), ("pca", 0)]
     first = Path(settings, np.arange(10.0).reshape(5, 2, 1), order, 1.0)
-    fewer = [("given distance",), ("", 0), ("", 1)]
+    fewer = [("given distance",), (None, 0), (None, 1)]
     second = Path(fewer, start.reshape(3, 2, 1), order[:3], 1.0)
     both = joined([first, second])
     assert both.settings == settings[:4] and both.equal == 1
@@ -230,7 +231,7 @@ def test_the_judge_says_what_it_is_for(measure):
         Q, D = scaler.transform(X[test]), scaler.transform(X[train])
         for name, each in costs.items():
             q, d = (normalize(Z) if name == "cosine" else Z for Z in (Q, D))
-            each.append(costs_of(q, y[test], d, y[train], None))
+            each.append(costs_of(Search(q, d), y[test], y[train], None))
     for name, each in costs.items():
         assert rows[name].score == pytest.approx(1 - np.concatenate(each).mean(), abs=1e-6)
 

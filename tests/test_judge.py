@@ -39,7 +39,7 @@ from metricfast.losses import SupCon
 from metricfast.selection import Judge, Judgement
 from metricfast.selection._evidence import choose
 from metricfast.selection._judge import judge_costs, judge_path
-from metricfast.selection._measures import MEASURES
+from metricfast.selection._measures import MEASURES, Search
 from metricfast.selection._splits import split_points
 from metricfast.solvers import LBFGS
 
@@ -263,7 +263,7 @@ def test_measures_agree_with_loops(name, alone):
         Z, exclude = database[some], some
     else:
         y[0] = 9  # a class that the database lacks
-    found = MEASURES[name](Z, y, database, labels, None, exclude=exclude)
+    found = MEASURES[name](Search(Z, database, exclude), y, labels, None)
     expected = costs_by_loops(name, Z, y, database, labels, exclude)
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7)
 
@@ -273,12 +273,12 @@ def test_measures_agree_with_loops(name, alone):
 def test_a_filter_leaves_out_points_of_the_same_view(name, n):
     rng = np.random.default_rng(0)
     Z, y, views = rng.normal(size=(n, 3)), np.arange(n) // 2 % 5, np.arange(n) % 2
-    found = MEASURES[name](Z, y, Z, y, None, where=(views, views))
+    found = MEASURES[name](Search(Z, Z, where=(views, views)), y, y, None)
     for view in (0, 1):
         own, other = views == view, views != view
         if name == "verification":  # its threshold is of all pairs
             continue
-        expected = MEASURES[name](Z[own], y[own], Z[other], y[other], None)
+        expected = MEASURES[name](Search(Z[own], Z[other]), y[own], y[other], None)
         some = slice(1, 2) if found.ndim > 1 and n < 10 else slice(None)  # missing ones are wrong
         np.testing.assert_allclose(found[own][..., some], expected[..., some], rtol=1e-6)
 
@@ -289,23 +289,23 @@ def test_measures_of_tags_and_of_label_distances_agree_with_loops():
     tags, labels = rng.random((30, 6)) < 0.3, rng.normal(size=(30, 2))
     near = np.argsort(cdist(Z, Z) + 9 * np.eye(30), axis=1)[:10, :5]
     shared = np.array([(tags[i] & tags[near[i]]).any(axis=1) for i in range(10)])
-    y, how = csr_array(tags.astype(float)), {"exclude": some}
-    found = MEASURES["neighbors"](Z[:10], y[:10], Z, y, None, **how)
+    y, search = csr_array(tags.astype(float)), Search(Z[:10], Z, some)
+    found = MEASURES["neighbors"](search, y[:10], y, None)
     shares = (np.array([4, 2, 1, 0, 0]) / 7 + 1 / 5) / 2
     np.testing.assert_allclose(found, np.column_stack([~shared @ shares, ~shared[:, 0]]), rtol=1e-6)
-    found = MEASURES["vote"](Z[:10], y[:10], Z, y, None, **how)
+    found = MEASURES["vote"](search, y[:10], y, None)
     np.testing.assert_allclose(found, 1 - shared.mean(axis=1), rtol=1e-6)
     relevant = (tags[:10, None] & tags).any(axis=2) & (np.arange(30) != some[:, None])
     order = np.argsort(cdist(Z[:10], Z), axis=1)[:, 1:]
     hits, R = np.take_along_axis(relevant, order, axis=1), relevant.sum(axis=1)
     precisions = hits.cumsum(axis=1) / np.arange(1, 30) * hits * (np.arange(1, 30) <= R[:, None])
-    found = MEASURES["retrieval"](Z[:10], y[:10], Z, y, None, **how)
+    found = MEASURES["retrieval"](search, y[:10], y, None)
     np.testing.assert_allclose(found, 1 - precisions.sum(axis=1) / np.maximum(R, 1), rtol=1e-6)
-    how["distance"], labels, _ = bind_labels("cityblock", labels)
-    found = MEASURES["label_distance"](Z[:10], labels[:10], Z, labels, None, **how)
+    distance, labels, _ = bind_labels("cityblock", labels)
+    found = MEASURES["label_distance"](search, labels[:10], labels, None, distance=distance)
     expected = np.take_along_axis(cdist(labels, labels, "cityblock")[:10], near, axis=1)
     np.testing.assert_allclose(found, expected.mean(axis=1), rtol=1e-6)
-    found = MEASURES["squared_error"](Z[:10], labels[:10], Z, labels, None, exclude=some)
+    found = MEASURES["squared_error"](search, labels[:10], labels, None)
     errors = labels[near].mean(axis=1) - labels[:10]
     np.testing.assert_allclose(found, (errors**2).sum(axis=1), rtol=1e-6)
 
@@ -316,10 +316,9 @@ def test_weights_are_copies_for_votes():
     often = rng.integers(1, 3, size=20)
     Z, y = rng.normal(size=(9, 2)), rng.integers(2, size=9)
     for name in ("vote", "squared_error"):
-        weighted = MEASURES[name](Z, y, database, labels, often.astype(float))
-        copied = MEASURES[name](
-            Z, y, np.repeat(database, often, axis=0), np.repeat(labels, often), None
-        )
+        weighted = MEASURES[name](Search(Z, database), y, labels, often.astype(float))
+        copies = Search(Z, np.repeat(database, often, axis=0))
+        copied = MEASURES[name](copies, y, np.repeat(labels, often), None)
         np.testing.assert_allclose(weighted, copied, rtol=1e-6)
 
 

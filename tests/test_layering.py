@@ -145,21 +145,36 @@ def test_only_dispatch_imports_compiled_modules() -> None:
 
 # What deals parts outside of `selection/`: validation points of one training, which no judge uses,
 # predictors that vote, and the demo.
-# `HeldOut`; others draw some of the points that train.
 DEALERS = {"training/stopping", "predictors/soft_training", "_demo"}
+# What tests evidence outside: intervals of scores, tests between learners that are corrected for
+# their number, and the standard error in a report of pairs.
+TESTERS = {"metrics/_score", "comparison/statistics", "metrics/_pairs"}
 DRAWS = {"permutation", "permuted", "shuffle", "choice", "array_split"}
-HELD_OUT = re.compile(r"train|test|held(_out)?|((of|each|n)_)?(folds?|splits)|valid\w*")
+RANDOM = re.compile(r"\.(rand|random|random_sample|uniform)\(")
+HELD_OUT = re.compile(
+    r"_?(train|tests?|held(_out)?|((of|each|n)_)?(folds?|splits)|valid|validation)"
+)
+# What is no test in scipy.stats.
+PLAIN = {"rankdata", "mode"}
+
+
+def names_in(tree: ast.AST) -> set[str]:
+    found = {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)}
+    return found | {each.arg for each in ast.walk(tree) if isinstance(each, ast.arg)}
+
+
+def called_in(tree: ast.AST) -> set[str]:
+    functions = [each.func for each in ast.walk(tree) if isinstance(each, ast.Call)]
+    return {getattr(each, "attr", getattr(each, "id", "")) for each in functions}
 
 
 def deals(tree: ast.AST) -> bool:
     """Return whether code imports splitters, or draws and names parts in one function."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef):
-            inside = list(ast.walk(node))
-            names = {each.id for each in inside if isinstance(each, ast.Name)}
-            names |= {each.arg for each in inside if isinstance(each, ast.arg)}
-            called = names | {each.attr for each in inside if isinstance(each, ast.Attribute)}
-            found = bool(called & DRAWS) and any(map(HELD_OUT.fullmatch, names))
+        if isinstance(node, ast.FunctionDef | ast.Lambda):
+            masks = [each.left for each in ast.walk(node) if isinstance(each, ast.Compare)]
+            drawn = called_in(node) & DRAWS or any(map(RANDOM.search, map(ast.unparse, masks)))
+            found = bool(drawn) and any(map(HELD_OUT.fullmatch, names_in(node)))
         elif isinstance(node, ast.ImportFrom) and node.module == "sklearn.model_selection":
             found = any(re.search("[Ff]old|[Ss]plit|Leave", each.name) for each in node.names)
         else:
@@ -169,20 +184,58 @@ def deals(tree: ast.AST) -> bool:
     return False
 
 
-def test_only_selection_holds_data_out_and_tests_evidence() -> None:
-    found, tests = set(), set()
+def weighs_evidence(tree: ast.AST) -> bool:
+    """Return whether code imports tests or distributions, or computes standard errors."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module in ("scipy", "scipy.stats"):
+            names = {each.name for each in node.names}
+            if "stats" in names or (node.module == "scipy.stats" and names - PLAIN):
+                return True
+        elif isinstance(node, ast.keyword) and node.arg == "ddof":
+            return True
+    return bool(names_in(tree) & {"ndtr", "erf", "erfc"})
+
+
+def test_only_selection_holds_data_out_and_weighs_evidence() -> None:
+    found: dict[str, set[str]] = {"deals": set(), "tests": set()}
     for path in PACKAGE.rglob("*.py"):
-        name, text = path.relative_to(PACKAGE).with_suffix("").as_posix(), path.read_text()
+        name, tree = (
+            path.relative_to(PACKAGE).with_suffix("").as_posix(),
+            ast.parse(path.read_text()),
+        )
         if not name.startswith("selection/"):
-            found |= {name} if deals(ast.parse(text)) else set()
-            tests |= (
-                {name} if re.search(r"binomtest|ttest|wilcoxon|stats\.(t|norm)\b", text) else set()
-            )
-    assert found == DEALERS
-    # Intervals of scores, and tests between learners that are corrected for their number.
-    assert tests == {"metrics/_score", "comparison/statistics"}
-    for sample in ("def f(y):\n    test = rng.permutation(y)[:9]", "def f(folds):\n    shuffle(x)"):
-        assert deals(ast.parse(sample))
+            found["deals"] |= {name} if deals(tree) else set()
+            found["tests"] |= {name} if weighs_evidence(tree) else set()
+    assert found == {"deals": DEALERS, "tests": TESTERS}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def f(y):\n    test = rng.permutation(y)[:9]",
+        "def f(folds):\n    shuffle(x)",
+        "class A:\n    def f(self, n):\n        held_out = self.rng.random(n) < 0.2",
+        "def f(n):\n    train, test = np.array_split(np.arange(n), 2)",
+        "g = lambda train: rng.choice(train, 3)",
+        "from sklearn.model_selection import KFold",
+        "from sklearn.model_selection import train_test_split as halves",
+    ],
+)
+def test_a_second_dealer_is_found(code: str) -> None:
+    assert deals(ast.parse(code))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from scipy import stats",
+        "from scipy.stats import norm, rankdata",
+        "error = costs.std(ddof=1) / np.sqrt(len(costs))",
+        "from scipy.special import ndtr\np = ndtr(-z)",
+    ],
+)
+def test_a_second_test_of_evidence_is_found(code: str) -> None:
+    assert weighs_evidence(ast.parse(code))
 
 
 def test_the_page_on_architecture_names_every_room() -> None:

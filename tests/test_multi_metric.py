@@ -11,7 +11,7 @@ from metricfast import LMNN, KNeighborsClassifier, losses
 from metricfast.neighbors import MultiMetricLMNN
 from metricfast.predictors.multi_metric import local_problem
 from metricfast.selection import Judge
-from metricfast.selection._measures import MEASURES
+from metricfast.selection._measures import MEASURES, Search
 from metricfast.selection._splits import split_points
 from metricfast.training.objective import Objective
 
@@ -90,7 +90,7 @@ def test_each_measure_of_classes_judges(measure):
     L, costs = LMNN(n_neighbors=3, judge=judge, random_state=0).fit(X, Y).components_, []
     for part in split_points(X, Y, least=4, unit="points"):
         sides = [X[rows] @ L.T for rows in (part.queries, part.train)]
-        found = MEASURES[measure](sides[0], Y[part.queries], sides[1], Y[part.train], None)
+        found = MEASURES[measure](Search(*sides), Y[part.queries], Y[part.train], None)
         costs.extend(part.weight * found.reshape(len(part.weight), -1)[:, 0])
     assert model.judgement_.measure == measure and len(model.judgement_.costs) == 3
     assert model.judgement_.costs[0] == pytest.approx(np.sum(costs) / 150, rel=1e-4)

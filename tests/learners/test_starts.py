@@ -17,9 +17,20 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
 from trained import configured
 
-from metricfast import LDML, LMNN, MCML, MLKR, NCA, NCMML, NeighborhoodGerrymandering, losses
+from metricfast import (
+    LDML,
+    LMNN,
+    MCML,
+    MLKR,
+    NCA,
+    NCMML,
+    EmbeddingLearner,
+    NeighborhoodGerrymandering,
+    losses,
+)
 from metricfast._core.arrays import as_threads
 from metricfast._core.scatter_statistics import local_scatters
+from metricfast.embeddings import Linear
 from metricfast.neighbors import kneighbors
 from metricfast.selection import Judge
 from metricfast.solvers import Adam
@@ -208,6 +219,21 @@ def test_auto_trains_mini_batches_to_the_end():
 
 
 @few
+def test_embeddings_may_start_from_standardized_features():
+    """The class is in a feature of small unit, which cosines of the given points do not see."""
+    rng, labels = np.random.default_rng(0), np.repeat([0, 1, 2], 60)
+    points = rng.normal(size=(180, 4))
+    points[:, 0] += 3 * labels
+    learner = EmbeddingLearner(losses.SupCon(), random_state=0)
+    alike = learner.fit(points, labels).judgement_
+    assert not any(name.startswith("standardized") for name in alike.names)
+    found = learner.fit(points * [1, 1e3, 1e3, 1e3], labels).judgement_
+    assert found.name.startswith("standardized") and found.costs[found.chosen] < 0.3
+    fewer = learner.set_params(embedding=Linear(2)).fit(points * [1, 1e3, 1e3, 1e3], labels)
+    assert not any(name.startswith("standardized") for name in fewer.judgement_.names)
+
+
+@few
 @given_up
 @pytest.mark.parametrize("learner", [NCA(), LMNN(), NeighborhoodGerrymandering(random_state=0)])
 def test_other_starts_are_tried(learner):
@@ -271,7 +297,7 @@ def choose(costs, monkeypatch, contest=()):
     )
     names = [name for name in costs if name not in contest]
     candidates = Candidates(None, names, "given", contest)
-    samples = SimpleNamespace(kind="classes")
+    samples = SimpleNamespace(kind="classes", distance=None)
     return model_selection.select_training(candidates, samples, Judge(), None), tried
 
 

@@ -137,3 +137,8 @@ def rescale_targets(y: Floats) -> tuple[Floats, int]:
             "number that makes its spread about 1."
         )
     return times_power_of_two(targets[:, 0], -more), exponent
+
+
+def differ(spreads: Floats) -> bool:
+    """Return whether features are in different units: their spreads differ by a factor above 2."""
+    return bool(2 * spreads.min() < spreads.max())

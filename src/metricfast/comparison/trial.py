@@ -28,6 +28,7 @@ from metricfast.predictors.classifiers import KNeighborsClassifier
 from metricfast.predictors.regressors import KNeighborsRegressor
 from metricfast.selection._folds import FoldJudge, Path, embedded_path, fold_path
 from metricfast.selection._judge import Judge
+from metricfast.selection._measures import Search
 from metricfast.selection._race import OutOfTimeError, with_scores
 from metricfast.selection._splits import Fold, Part
 from metricfast.training.history import SolverState
@@ -198,10 +199,10 @@ def _path(
         path = fold_path(_limited(learner, check_time), judge, X, y, labels, kind=kind)
     else:
         fitted = last.fit(X[part.train], y[part.train])
-        embed, how = getattr(fitted.metric_, "transform", None), dict[str, Any]()
+        embed, function = getattr(fitted.metric_, "transform", None), None
         if isinstance(learner, str) and learner != "euclidean":
-            how["search"] = partial(_search, fitted)
-        path = embedded_path(judge, embed, X, labels, str(learner), kind=kind, **how)
+            function = partial(_search, fitted)
+        path = embedded_path(judge, embed, X, labels, str(learner), kind=kind, function=function)
     return with_scores(path) if scoring.measured else path
 
 
@@ -230,9 +231,9 @@ def _search(
     return distances[:, :k], near[:, :k]
 
 
-def _of_neighbors(scoring: Scoring, labels: Array, part: Part, search: Any) -> Floats:
+def _of_neighbors(scoring: Scoring, labels: Array, part: Part, search: Search) -> Floats:
     """Return the score of the prediction of the nearest neighbours of each query."""
-    near = labels[part.database][search(None, None, scoring.n_neighbors)[1]]
+    near = labels[part.database][search.nearest(scoring.n_neighbors)]
     if scoring.variances is not None:
         return shares(near.mean(axis=1), labels[part.queries], scoring.variances)
     votes = np.zeros((len(near), labels.max() + 1), np.int64)

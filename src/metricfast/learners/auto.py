@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import norm
 from sklearn.base import clone
 
 import metricfast.losses as losses
@@ -297,9 +296,7 @@ class AutoLearner(MahalanobisMixin):
         end = start + (math.inf if limit is None else float(limit))
         # Parts choose a setting by the lowest cost: evidence is asked for once, of the learner.
         race = Race(replace(judge, errors=0), data.labels, data.weight)
-        # As rare for the best of all learners by chance as `errors` are for one (Bonferroni).
-        errors = judge.errors_for(data.labels)
-        errors = float(norm.isf(norm.sf(errors) / len(learners))) if errors > 0 else 0.0
+        errors = judge.errors_for(data.labels, len(learners))
         strict, base = replace(judge, errors=errors), 0
         self.dropped_: dict[str, str] = {}
 

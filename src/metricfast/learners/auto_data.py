@@ -121,16 +121,11 @@ class LabelledPoints:
         how: dict[str, Any] = {**marks} if weight is None else {**marks, "sample_weight": weight}
         self._all, self._judge = (X, labels.values, how), judge
         self.measure = judge.costs_by(self.labels)[0]
-        rows = judge.draw(labels.codes, weight)
-        self._X, self._y = np.asarray(X[rows]), subset(labels.values, rows)
+        rows, self._X, _, self._share, self.parts = judge.sample(X, labels.codes, weight, **marks)
+        self._y = subset(labels.values, rows)
         self._targets, self._distance = labels.targets[rows], labels.distance
         self._coordinates = center_and_rescale(self._X.astype(np.float64))[0]
-        self._share = None if weight is None else weight[rows]
-        of_rows = {name: each[rows] for name, each in marks.items()}
-        self._how: dict[str, Any] = {n: each for n, each in of_rows.items() if n == "views"}
-        if self._share is not None:
-            self._how["sample_weight"] = self._share
-        self.parts = judge.split(self._X, labels.codes[rows], self._share, **of_rows)
+        self._how = {name: each[rows] for name, each in how.items() if name != "groups"}
         self.unit = self.parts[0].unit if self.parts else "points"
         self.weight = np.concatenate([each.weight for each in self.parts] or [np.empty(0)])
 

@@ -37,7 +37,7 @@ from metricfast.predictors.neighborhoods import Weights
 from metricfast.predictors.targets import Classes, check_given, judge_of_points
 from metricfast.selection._evidence import means
 from metricfast.selection._judge import Judge, Judgement, JudgeParameter, join_parts, judge_costs
-from metricfast.selection._measures import Measure
+from metricfast.selection._measures import Measure, Search
 from metricfast.selection._splits import Part, split_points
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 from metricfast.training.cost import warn_of_cost
@@ -267,9 +267,8 @@ class MultiMetricLMNN(CallbackMixin, KNeighborsMixin, Votes, KNeighborsClassifie
             return _search(Z, database, members, maps, k, None, self.n_jobs)
 
         queries, train = part.queries, part.train
-        found = measure(
-            points[queries], codes[queries], points[train], codes[train], None, search=search
-        )
+        asked = Search(points[queries], points[train], function=search)
+        found = measure(asked, codes[queries], codes[train], None)
         costs.append(found)
         return float(means(found.T, part.weight).flat[0])
 

@@ -52,7 +52,7 @@ from metricfast.predictors.soft_votes import SoftVotes
 from metricfast.predictors.tables import Table
 from metricfast.predictors.targets import judge_of_points, rows_of_table
 from metricfast.selection._judge import Judge, JudgeParameter
-from metricfast.selection._splits import ENOUGH, split_points
+from metricfast.selection._splits import ENOUGH, draw_rows, split_points
 from metricfast.training.callbacks import CallbackMixin
 from metricfast.training.cost import warn_of_cost
 from metricfast.training.samples import Samples
@@ -196,11 +196,12 @@ class SoftNeighbors(
         if judge is None:
             return [(np.arange(n), None)] * most
         enough = LARGE if n <= LARGE else ENOUGH
+        drawn = draw_rows(codes, None, _DRAWN)
         parts = split_points(  # rows that are equal are apart, as they will be in new tables
-            E, codes, n_splits=judge.n_splits, least=0, unit="points", n_drawn=_DRAWN,
-            n_enough=enough, views=np.arange(n),
+            E[drawn], codes[drawn], n_splits=judge.n_splits, least=0, unit="points",
+            n_enough=enough, views=drawn,
         )  # fmt: skip
-        held_out = [np.sort(part.queries) for part in parts if len(part.train) > 1]
+        held_out = [np.sort(drawn[part.queries]) for part in parts if len(part.train) > 1]
         if not held_out:
             raise ValueError(
                 f"X has n_samples={n} of weight above 0, which are too few to hold one out and to "

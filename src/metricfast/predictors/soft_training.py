@@ -17,7 +17,7 @@ from metricfast.losses._call import BaseLoss, BoundLoss
 from metricfast.predictors.soft_votes import SoftVotes
 from metricfast.samplers import Batch, batch_count
 from metricfast.selection._judge import Judge, Judgement, judge_costs
-from metricfast.selection._measures import Measure
+from metricfast.selection._measures import Measure, Search
 from metricfast.training.adapters import initial_parameters
 from metricfast.training.objective import Objective
 from metricfast.training.problem import EMBEDDING, Problem
@@ -222,7 +222,7 @@ class Training:
             return self._costs_of_votes(Z, database)
         y, among = (task.labels[rows, 0] for rows in (self.held_out, self._train))
         weight, n_jobs = self._samples.weight, self._model.n_jobs
-        return task.measured(Z, y, database, among, weight, n_jobs=n_jobs)
+        return task.measured(Search(Z, database, n_jobs=n_jobs), y, among, weight)
 
     def _costs_of_votes(self, Z: Array, database: Array) -> Floats:
         assert self.held_out is not None

@@ -11,18 +11,13 @@ from sklearn.base import clone
 
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._labels.distance import subset
-from metricfast.distances.neighbors import kneighbors
 from metricfast.selection._evidence import near_best
 from metricfast.selection._judge import Judge, Judgement, Verdict, in_single_precision, judge_costs
-from metricfast.selection._measures import MEASURES, Measure
+from metricfast.selection._measures import Measure, Search
 from metricfast.selection._splits import Part
 
-# The number of neighbours of most measures, and the measures that search neighbours.
-_AT_ONCE, _OF_NEIGHBORS = 5, MEASURES.keys() - {"verification"}
-# Arguments of a search.
-_FILTERS = "exclude", "where", "n_jobs"
-# Returns scores of queries from a function that searches their neighbours in the database.
-Scores = Callable[[Callable[..., tuple[Array, Integers]]], Array]
+# Returns scores of the queries of a search.
+Scores = Callable[[Search], Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +27,7 @@ class Path:
     Attributes
     ----------
     settings : list of tuple
-        (name,); or (start, n) for n iterations from a start, where "" is the start of the
+        (name,); or (start, n) for n iterations from a start, where None is the start of the
         parameters. The first is the given distance.
     costs : ndarray of shape (n_settings, n_queries, n_columns)
         Costs of the queries; in the next column, if the measure has any, costs that must not get
@@ -91,13 +86,13 @@ class FoldJudge(Judge):
     _chooses_units = False  # who compares learners has chosen them
 
     @property
-    def _starts(self) -> list[str | None] | None:
+    def _starts(self) -> list[str | None] | None:  # type: ignore[override]
         path = joined(self.earlier) if self.earlier else None
         if path is None or len(path.settings[-1]) == 1:
             return None
         rows: dict[str | None, list[int]] = {}
         for row, (start, *_) in enumerate(path.settings[1:], 1):
-            rows.setdefault(start or None, []).append(row)
+            rows.setdefault(start, []).append(row)
         costs = {start: path.costs[each, :, 0] for start, each in rows.items()}
         return near_best(costs, np.ones(path.costs.shape[1]), path.equal)
 
@@ -111,27 +106,17 @@ class FoldJudge(Judge):
         rows = {n: place[getattr(self.fold, n)] for n in ("train", "queries", "database")}
         return [replace(self.fold, **rows)]
 
-    def costs_by(self, labels: str = "classes") -> tuple[str, Measure]:
+    def costs_by(self, labels: str = "classes", distance: Any = None) -> tuple[str, Measure]:
         """Return the measure, with the scores as a further column."""
-        name, costs_of = super().costs_by(labels)
+        name, costs_of = super().costs_by(labels, self.distance)
 
-        def measure(
-            queries: Array, y: Any, database: Array, y_database: Any, weight: Any, **how: Any
-        ) -> Array:
+        def measure(search: Search, y: Any, y_database: Any, weight: Floats | None) -> Array:
             if self.check_time is not None:
                 self.check_time()
             if labels != "classes" and self.labels is not None:
                 y, y_database = self.labels[self.fold.queries], self.labels[self.fold.database]
-            if labels == "distances":
-                how["distance"] = self.distance
-            if self.scores is None:
-                return costs_of(queries, y, database, y_database, weight, **how)
-            within: dict[str, Any] = {n: how[n] for n in _FILTERS if n in how}
-            search = _Search(queries, database, how.get("search", kneighbors), within)
-            if name in _OF_NEIGHBORS:
-                how["search"] = search
-            costs = costs_of(queries, y, database, y_database, weight, **how)
-            return np.column_stack([costs, self.scores(search)])
+            costs = costs_of(search, y, y_database, weight)
+            return costs if self.scores is None else np.column_stack([costs, self.scores(search)])
 
         return name, measure
 
@@ -146,7 +131,7 @@ class FoldJudge(Judge):
         costs = costs if costs.ndim == 3 else costs[..., None]
         of: list[tuple[Any, ...]] = [(each,) for each in names]
         if settings is not None:
-            of = [of[0], *((start or "", n) for start, n in settings[1:])]
+            of = [of[0], *settings[1:]]
         ranks = np.arange(len(of)) if order is None else order
         raise Judged(Path(of, np.asarray(costs, np.float64), np.asarray(ranks, float), equal))
 
@@ -158,23 +143,6 @@ class SettledJudge(Judge):
     _verdict: Verdict | None = None  # type: ignore[misc]
 
     _chooses_units = False
-
-
-class _Search:
-    """A search for neighbours that remembers the longest result."""
-
-    def __init__(
-        self, queries: Array, database: Array, search: Callable[..., Any], how: dict[str, Any]
-    ) -> None:
-        self._given, self._search, self._how = (queries, database), search, how
-        self._most = len(database) - (how.get("exclude") is not None)
-        self._found: tuple[Array, Integers] | None = None
-
-    def __call__(self, queries: Any, database: Any, k: int, **_: Any) -> tuple[Array, Integers]:
-        if self._found is None or self._found[1].shape[1] < k:
-            k_found = min(max(k, _AT_ONCE), self._most)
-            self._found = self._search(*self._given, k_found, **self._how)
-        return self._found[0][:, :k], self._found[1][:, :k]
 
 
 def fold_path(
@@ -204,19 +172,21 @@ def fold_path(
 
 def embedded_path(
     judge: FoldJudge, embed: Callable[[Array], Array] | None, X: Array, labels: Array, name: str,
-    *, kind: str = "classes", **how: Any,
+    *, kind: str = "classes", function: Any = None,
 ) -> Path:  # fmt: skip
-    """Return the path of a single setting: points as they are, or embedded."""
+    """Return the path of a single setting: points as they are, or embedded.
+
+    `function`: as in :class:`Search`.
+    """
     fold: Part = judge.fold
     points = [X[fold.queries], X[fold.database]]
     queries, database = points if embed is None else (np.asarray(embed(each)) for each in points)
-    if "search" not in how:
+    if function is None:
         center = database.mean(axis=0, dtype=np.float64)
         queries, database = in_single_precision(queries - center, database - center)
-    how = {"exclude": fold.exclude, "where": fold.where} | how
-    costs = judge.costs_by(kind)[1](
-        queries, labels[fold.queries], database, labels[fold.database], fold.database_weight, **how
-    )
+    search = Search(queries, database, fold.exclude, fold.where, function=function)
+    both = labels[fold.queries], labels[fold.database]
+    costs = judge.costs_by(kind)[1](search, *both, fold.database_weight)
     costs = np.asarray(costs, np.float64).reshape(1, len(fold.queries), -1)
     return Path([(name,)], costs, np.zeros(1))
 
@@ -276,9 +246,7 @@ def settled(
     judgement = _judged(path, judge, weight, unit, labels)
     setting, is_last = path.settings[judgement.chosen], False
     if judgement.chosen and len(setting) == 2:
-        start, n = setting
-        is_last = n == max(s[1] for s in path.settings[1:] if s[0] == start) > 1
-        setting = start or None, n
+        is_last = setting[1] == max(n for start, n in path.settings[1:] if start == setting[0]) > 1
     return SettledJudge(_verdict=Verdict(judgement, setting, is_last))
 
 

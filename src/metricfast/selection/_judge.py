@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 from sklearn.base import BaseEstimator
 
 from metricfast._core.arguments import did_you_mean
@@ -16,8 +18,15 @@ from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import warn_user, without_advice
 from metricfast._core.wide_map import AnyMap, WideMap
 from metricfast.selection._evidence import choose, means
-from metricfast.selection._measures import MEASURES, Measure, of_distances, order
-from metricfast.selection._splits import Part, split_points
+from metricfast.selection._measures import (
+    MEASURES,
+    Measure,
+    Search,
+    label_distance,
+    of_distances,
+    order,
+)
+from metricfast.selection._splits import Part, draw_rows, split_points
 
 # Number of settings that are printed, out of more.
 _SHOWN = 12
@@ -95,14 +104,9 @@ class Judge(BaseEstimator):  # type: ignore[misc]
     errors: NonNegativeFloat | None = None
 
     _verdict: ClassVar[Verdict | None] = None  # the choice, if it is known already
-
+    _starts: ClassVar[Sequence[str | None] | None] = None  # to choose from, if known already
     _n_drawn: ClassVar[int] = 5000  # maximum number of points from which maps are judged
     _chooses_units: ClassVar[bool] = True  # whether closed forms may standardise features
-
-    @property
-    def _starts(self) -> Sequence[str | None] | None:
-        """The starts to choose from, if they are known already."""
-        return None
 
     def check(self) -> None:
         """Raise ValueError if a parameter has a value that cannot be used."""
@@ -113,10 +117,11 @@ class Judge(BaseEstimator):  # type: ignore[misc]
                 f"got {self.measure!r}.{did_you_mean(self.measure, ('auto', *MEASURES))}"
             )
 
-    def costs_by(self, labels: str = "classes") -> tuple[str, Measure]:
+    def costs_by(self, labels: str = "classes", distance: Any = None) -> tuple[str, Measure]:
         """Return the name of the measure, and its function.
 
         `labels`: their kind, one of "classes", "numbers" and "distances".
+        `distance`: of labels that are neither classes nor numbers.
         """
         default = _DEFAULTS[labels]
         for_classes = self.measure not in ("squared_error", "label_distance")
@@ -129,6 +134,8 @@ class Judge(BaseEstimator):  # type: ignore[misc]
             name = getattr(self.measure, "__name__", type(self.measure).__name__)
             return name, of_distances(self.measure)
         name = default if self.measure == "auto" else self.measure
+        if name == "label_distance":
+            return name, partial(label_distance, distance=distance)
         return name, MEASURES[name]
 
     def split(
@@ -145,17 +152,30 @@ class Judge(BaseEstimator):  # type: ignore[misc]
         `how`: the keyword arguments of :func:`judge_costs`.
         """
 
-    def draw(self, codes: Integers, weight: Floats | None) -> Integers:
-        """Return rows of known class and positive weight, 5000 at most."""
-        rows = np.flatnonzero(codes >= 0 if weight is None else (codes >= 0) & (weight > 0))
-        if len(rows) > self._n_drawn:
-            rows = np.sort(rows[np.random.RandomState(0).permutation(len(rows))[: self._n_drawn]])
-        return rows
+    def sample(
+        self, X: Any, codes: Integers, weight: Floats | None = None, **marks: Integers
+    ) -> Sample:
+        """Return at most 5000 rows of known class and positive weight, and their parts.
 
-    def errors_for(self, labels: str = "classes") -> float:
-        """Return the number of standard errors."""
+        `X`: points, an array or a source.
+        `codes`: class indices, negative for unknown classes.
+        `marks`: indices of groups and views.
+        """
+        rows = draw_rows(codes, weight, self._n_drawn)
+        points, labels = np.asarray(X[rows]), codes[rows]
+        share = None if weight is None else weight[rows]
+        parts = self.split(points, labels, share, **{n: mark[rows] for n, mark in marks.items()})
+        return Sample(rows, points, labels, share, parts)
+
+    def errors_for(self, labels: str = "classes", n_learners: int = 1) -> float:
+        """Return the number of standard errors.
+
+        The best of several learners is better by these as rarely by chance as one learner is by
+        `errors` (Bonferroni).
+        """
         default = 2.0 if labels == "classes" else 1.0
-        return default if self.errors is None else float(self.errors)
+        errors = default if self.errors is None else float(self.errors)
+        return float(-ndtri(ndtr(-errors) / n_learners)) if errors and n_learners > 1 else errors
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,6 +257,26 @@ class Judgement:
         return "\n".join(lines)
 
 
+class Sample(NamedTuple):
+    """Rows of a table that judge, and parts of these rows.
+
+    Attributes
+    ----------
+    rows : ndarray of int64
+        Indices in the table.
+    points, codes, weight : ndarray
+        Their points, class indices, and weights, if any were given.
+    parts : list of Part
+        What is held out; indices in `rows`.
+    """
+
+    rows: Integers
+    points: Array
+    codes: Integers
+    weight: Floats | None
+    parts: list[Part]
+
+
 class Verdict(NamedTuple):
     """The choice of a judge: the judgement, the chosen setting, and whether it is the last one."""
 
@@ -301,9 +341,9 @@ def judge_path(
             except (ValueError, np.linalg.LinAlgError) as error:
                 failure = error
                 break
-            given = queries, labels[part.queries], database, labels[part.database]
-            how = {"exclude": part.exclude, "where": part.where, "n_jobs": n_jobs}
-            costs.append(costs_of(*given, part.database_weight, **how))
+            search = Search(queries, database, part.exclude, part.where, n_jobs)
+            both = labels[part.queries], labels[part.database]
+            costs.append(costs_of(search, *both, part.database_weight))
         if len(costs) > 1 or len(names) == 1:
             missing = [np.full_like(costs[0], np.nan)] * (len(names) - len(costs))
             found.append(np.array(costs + missing))
@@ -314,30 +354,25 @@ def judge_path(
 
 
 def judge_maps(
-    judge: Judge, names: Sequence[str], X: Any, codes: Integers, weight: Floats | None,
-    maps: Callable[[Integers, Array], Iterable[AnyMap]], parts: Sequence[Part], **how: Any,
+    judge: Judge, names: Sequence[str], sample: Sample, points: Array,
+    maps: Callable[[Integers, Array], Iterable[AnyMap]], **how: Any,
 ) -> Judgement:  # fmt: skip
     """Choose one of several linear maps of points with classes.
 
-    `X`: points, an array or a source, of which :meth:`Judge.draw` draws.
-    `codes`: class indices, negative for unknown classes.
-    `maps`: takes rows to train on, and their points, and yields the map of each candidate in turn.
-    `parts`: of the points that are drawn.
+    `points`: the points of the sample, or coordinates of these.
+    `maps`: takes rows of the table to train on, and their points, and yields the map of each
+        candidate in turn.
     `how`: further arguments of :func:`judge_path`.
     """
-    if judge._verdict is not None:
-        return judge._verdict.judgement
-    rows = judge.draw(codes, weight)
-    points, labels = np.asarray(X[rows]), codes[rows]
     coordinates = center_and_rescale(points.astype(np.float64))[0]
 
     def path(part: Part) -> Iterator[tuple[Array, Array]]:
-        for L in maps(rows[part.train], points[part.train]):
+        for L in maps(sample.rows[part.train], points[part.train]):
             Z = L.embed(coordinates) if isinstance(L, WideMap) else coordinates @ L.T
             yield Z[part.queries], Z[part.database]
 
     with without_advice():
-        return judge_path(judge, names, parts, path, labels, **how)
+        return judge_path(judge, names, sample.parts, path, sample.codes, **how)
 
 
 def judge_tuples(

@@ -1,12 +1,14 @@
 """Costs of held-out points, from their nearest neighbours or their distances.
 
-A measure takes embedded queries and an embedded database, with the labels of both, and returns one
-cost for each query; lower is better. A second column holds costs that must not get worse.
+A measure takes a search of embedded queries in an embedded database, with the labels of both, and
+returns one cost for each query; lower is better. A second column holds costs that must not get
+worse.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,11 +18,10 @@ from metricfast._core.types import Array, Floats, Integers
 from metricfast.distances.neighbors import kneighbors, nearest_of_arrays, pairwise_distances
 from metricfast.exceptions import MeasureError
 
-# Called with embedded queries, their labels, the embedded database, its labels and weights, and the
-# keyword arguments of the search: `exclude`, `where` and `n_jobs`, and `search`, a function in
-# place of `kneighbors` where distances are not those of embedded points. Labels are class indices;
-# or sparse matrices of tags, which are of one class if they share a tag; or numbers.
-Measure = Callable[..., Array]
+# Takes a search, labels of its queries and of its database, and weights of the database or None.
+# Labels are class indices; or sparse matrices of tags, which are of one class if they share a tag;
+# or numbers.
+Measure = Callable[["Search", Any, Any, "Floats | None"], Array]
 # Number of neighbours in the cost of a point (more than one, to reduce noise).
 _NEIGHBORS = 5
 # Weight of a neighbour by its rank: the mean of 1/5 and of the probability that it is the nearest
@@ -30,77 +31,125 @@ _SHARES = (np.array([4.0, 2.0, 1.0, 0.0, 0.0]) / 7 + 1 / _NEIGHBORS) / 2
 _FALSE_ACCEPTS = 0.01
 
 
-def nearest(
-    queries: Array, y: Array, database: Array, y_database: Array, _weight: Floats | None, **how: Any
-) -> Array:
+@dataclass(eq=False)
+class Search:
+    """The search of embedded queries in an embedded database, for one or several measures.
+
+    Attributes
+    ----------
+    queries, database : ndarray
+    exclude, where
+        As in :class:`Part`.
+    n_jobs : int or None
+    function : callable, optional
+        In place of `kneighbors`, if distances are not those of embedded points.
+    """
+
+    queries: Array
+    database: Array
+    exclude: Integers | None = None
+    where: tuple[Integers, Integers] | None = None
+    n_jobs: int | None = None
+    function: Callable[..., tuple[Array, Integers]] | None = None
+
+    _found: Integers | None = field(default=None, init=False)
+
+    def nearest(self, n_neighbors: int) -> Integers:
+        """Return the nearest neighbours of each query, in ascending order; -1 stands for none."""
+        most = len(self.database) - (self.exclude is not None)
+        if self._found is None or self._found.shape[1] < min(n_neighbors, most):
+            self._found = self._neighbors(min(max(n_neighbors, _NEIGHBORS), most))
+        return self._found[:, :n_neighbors]
+
+    def _neighbors(self, k: int) -> Integers:
+        points = self.queries, self.database
+        if self.function is None and self.where is None:
+            return nearest_of_arrays(*points, k, self.exclude, self.n_jobs)
+        filters = {"exclude": self.exclude, "where": self.where, "n_jobs": self.n_jobs}
+        return np.asarray((self.function or kneighbors)(*points, k, **filters)[1])
+
+    def distances(self) -> Array:
+        """Return the distances of all pairs."""
+        if self.function is None:
+            return pairwise_distances(self.queries, self.database, n_jobs=self.n_jobs)
+        near, index = self.function(
+            self.queries, self.database, len(self.database), n_jobs=self.n_jobs
+        )
+        distances = np.empty_like(near)
+        np.put_along_axis(distances, index, near, 1)
+        return distances
+
+    def relevance(self, y: Any, y_database: Any) -> tuple[Array, Array]:
+        """Return which points of the database have each query's class, and which are left out."""
+        relevant = (y @ y_database.T).toarray() > 0 if issparse(y) else y[:, None] == y_database
+        left_out = np.zeros(relevant.shape, bool)
+        if self.exclude is not None:
+            queries = np.flatnonzero(self.exclude >= 0)
+            left_out[queries, self.exclude[queries]] = True
+        if self.where is not None:
+            left_out |= self.where[0][:, None] == self.where[1]
+        return relevant & ~left_out, left_out
+
+
+def nearest(search: Search, y: Any, y_database: Any, _: Floats | None) -> Array:
     """Return 1 where the nearest neighbour is of another class, else 0."""
-    near = _nearest(queries, database, 1, how)
-    return np.asarray(_differ(y, y_database, near)[:, 0], np.float32)
+    return np.asarray(_differ(y, y_database, search.nearest(1))[:, 0], np.float32)
 
 
-def neighbors(
-    queries: Array, y: Array, database: Array, y_database: Array, _weight: Floats | None, **how: Any
-) -> Array:
+def neighbors(search: Search, y: Any, y_database: Any, _: Floats | None) -> Array:
     """Return the weighted share of other classes among the 5 nearest neighbours.
 
     It is the mean of two costs: the expected error of the nearest neighbour in a random half of the
     database, and the share of other classes among the 5 nearest neighbours. A second column has the
     costs of `nearest`, which must not get worse.
     """
-    wrong = _differ(y, y_database, _nearest(queries, database, _NEIGHBORS, how))
+    wrong = _differ(y, y_database, search.nearest(_NEIGHBORS))
     shares = _SHARES[: wrong.shape[1]] / _SHARES[: wrong.shape[1]].sum()
     return np.column_stack([wrong @ shares, wrong[:, 0]]).astype(np.float32)
 
 
-def vote(
-    queries: Array, y: Array, database: Array, y_database: Array, weight: Floats | None, **how: Any
-) -> Array:
+def vote(search: Search, y: Any, y_database: Any, weight: Floats | None) -> Array:
     """Return the share of other classes among the 5 nearest points of the database.
 
     A point counts as many times as its weight.
     """
-    near, votes = _votes(queries, database, weight, how)
+    near, votes = _votes(search, weight)
     return np.asarray((votes * _differ(y, y_database, near)).sum(axis=1), np.float32)
 
 
-def squared_error(
-    queries: Array, y: Array, database: Array, y_database: Array, weight: Floats | None, **how: Any
-) -> Array:
+def squared_error(search: Search, y: Array, y_database: Array, weight: Floats | None) -> Array:
     """Return the squared error of the mean target of the 5 nearest points of the database.
 
     Targets are numbers, or vectors.
     """
-    near, votes = _votes(queries, database, weight, how)
+    near, votes = _votes(search, weight)
     errors = np.einsum("nk,nk...->n...", votes, y_database[near]) - y
     return np.asarray(np.square(errors).reshape(len(errors), -1).sum(axis=1))
 
 
 def label_distance(
-    queries: Array, y: Array, database: Array, y_database: Array, weight: Floats | None,
-    distance: Any, **how: Any,
-) -> Array:  # fmt: skip
+    search: Search, y: Any, y_database: Any, weight: Floats | None, distance: Any
+) -> Array:
     """Return the mean label distance of the 5 nearest points of the database.
 
     `distance`: the distance of the labels.
     """
-    near, votes = _votes(queries, database, weight, how)
+    near, votes = _votes(search, weight)
     y, y_database = distance.encode(y), distance.encode(y_database)
     found = [distance.between(y[i : i + 1], y_database[row])[0] for i, row in enumerate(near)]
     return np.asarray((votes * np.array(found)).sum(axis=1), np.float32)
 
 
-def retrieval(
-    queries: Array, y: Array, database: Array, y_database: Array, _weight: Floats | None, **how: Any
-) -> Array:
+def retrieval(search: Search, y: Any, y_database: Any, _: Floats | None) -> Array:
     """Return 1 - average precision at R, where R points of the database have the query's class.
 
     Queries whose class is not in the database have cost 0.
     """
-    relevant = _relevance(y, y_database, how)[0].sum(axis=1)
+    relevant = search.relevance(y, y_database)[0].sum(axis=1)
     most = int(relevant.max(initial=0))
     if most == 0:
-        return np.zeros(len(queries), np.float32)
-    hits = ~_differ(y, y_database, _nearest(queries, database, most, how))
+        return np.zeros(len(relevant), np.float32)
+    hits = ~_differ(y, y_database, search.nearest(most))
     counted = np.arange(1, hits.shape[1] + 1) <= relevant[:, None]
     precisions = hits.cumsum(axis=1) / np.arange(1, hits.shape[1] + 1)
     found = (precisions * hits * counted).sum(axis=1) / np.maximum(relevant, 1)
@@ -113,17 +162,9 @@ def of_distances(function: Callable[[Floats, Array], Any]) -> Measure:
     Excluded points of the database have infinite distances, and are not relevant.
     """
 
-    def measure(
-        queries: Array, y: Array, database: Array, y_database: Array, _weight: Any, **how: Any
-    ) -> Array:
-        search, n_jobs = how.get("search"), how.get("n_jobs")
-        if search is None:
-            distances = pairwise_distances(queries, database, n_jobs=n_jobs)
-        else:
-            near, index = search(queries, database, len(database), n_jobs=n_jobs)
-            distances = np.empty_like(near)
-            np.put_along_axis(distances, index, near, 1)
-        relevant, left_out = _relevance(y, y_database, how)
+    def measure(search: Search, y: Any, y_database: Any, _: Floats | None) -> Array:
+        distances = search.distances()
+        relevant, left_out = search.relevance(y, y_database)
         distances[left_out] = np.inf
         costs = np.asarray(function(distances, relevant), float)
         if costs.shape != distances.shape[:1]:
@@ -194,15 +235,6 @@ MEASURES: dict[str, Measure] = {
 }
 
 
-def _nearest(queries: Array, database: Array, n_neighbors: int, how: dict[str, Any]) -> Integers:
-    """Return the nearest neighbours of each query, in ascending order; -1 stands for none."""
-    k = min(n_neighbors, len(database) - (how.get("exclude") is not None))
-    search, how = how.get("search"), {n: each for n, each in how.items() if n != "search"}
-    if search is None and how.get("where") is None:
-        return nearest_of_arrays(queries, database, k, how.get("exclude"), how.get("n_jobs"))
-    return np.asarray((search or kneighbors)(queries, database, k, **how)[1])
-
-
 def _differ(y: Any, y_database: Any, near: Integers) -> Array:
     """Return whether neighbours are of another class; missing neighbours (-1) are."""
     if issparse(y):
@@ -211,25 +243,12 @@ def _differ(y: Any, y_database: Any, near: Integers) -> Array:
     return np.asarray((y_database[near] != y[:, None]) | (near < 0))
 
 
-def _relevance(y: Any, y_database: Any, how: dict[str, Any]) -> tuple[Array, Array]:
-    """Return which points of the database have the class of each query, and which are left out."""
-    relevant = (y @ y_database.T).toarray() > 0 if issparse(y) else y[:, None] == y_database
-    left_out, exclude, where = np.zeros(relevant.shape, bool), how.get("exclude"), how.get("where")
-    if exclude is not None:
-        left_out[np.flatnonzero(exclude >= 0), exclude[exclude >= 0]] = True
-    if where is not None:
-        left_out |= where[0][:, None] == where[1]
-    return relevant & ~left_out, left_out
-
-
-def _votes(
-    queries: Array, database: Array, weight: Floats | None, how: dict[str, Any]
-) -> tuple[Integers, Floats]:
+def _votes(search: Search, weight: Floats | None) -> tuple[Integers, Floats]:
     """Return the 5 nearest points of each query, and their shares of the votes.
 
     A neighbour has as many of the 5 votes as its weight. Missing neighbours (-1) have none.
     """
-    near = _nearest(queries, database, _NEIGHBORS, how)
+    near = search.nearest(_NEIGHBORS)
     weights = (near >= 0) * (1.0 if weight is None else weight[near])
     votes = np.clip(near.shape[1] - (weights.cumsum(axis=1) - weights), 0, weights)
     return near, votes / np.maximum(votes.sum(axis=1, keepdims=True), 1e-150)

@@ -55,10 +55,18 @@ class Part:
     unit: str = "points"
 
 
+def draw_rows(codes: Integers, weight: Floats | None, most: int) -> Integers:
+    """Return rows of known class and positive weight, in order; `most` of them at most."""
+    rows = np.flatnonzero(codes >= 0 if weight is None else (codes >= 0) & (weight > 0))
+    if len(rows) > most:
+        rows = np.sort(rows[np.random.RandomState(0).permutation(len(rows))[:most]])
+    return rows
+
+
 def split_points(
     X: Any, codes: Integers, weight: Floats | None = None, *, n_splits: int = 3, least: int = 1,
-    unit: str = "auto", n_drawn: int | None = None, n_enough: int = ENOUGH,
-    groups: Integers | None = None, views: Integers | None = None,
+    unit: str = "auto", n_enough: int = ENOUGH, groups: Integers | None = None,
+    views: Integers | None = None,
 ) -> list[Part]:  # fmt: skip
     """Hold out points of each class, or whole classes or groups.
 
@@ -74,7 +82,6 @@ def split_points(
         without weight. All 0 for points without classes.
     `least`: number of training points that each class keeps, or else is not held out. There are no
         parts unless two classes, or the only one, can be held out.
-    `n_drawn`: number of points to draw from before, at most; by default all.
     `groups`: group indices. Whole groups are held out, and search among the training points.
     `views`: view indices, such as of cameras. Points search only points of other views.
     Raises ValueError if `unit` is "groups" and there are no groups, or if there are groups and it
@@ -89,12 +96,8 @@ def split_points(
         raise ValueError(
             f"groups are held out whole, and Judge(unit={unit!r}) holds out {unit}: leave one out."
         )
-    used = codes >= 0 if weight is None else (codes >= 0) & (weight > 0)
-    rows = np.flatnonzero(used)
+    rows = draw_rows(codes, weight, len(codes))
     share = repetitions(None if weight is None else weight[rows], len(rows))
-    if n_drawn is not None and len(rows) > n_drawn:
-        drawn = np.sort(np.random.RandomState(0).permutation(len(rows))[:n_drawn])
-        rows, share = rows[drawn], share[drawn]
     if not len(rows):
         return []
     marks = [each[rows] for each in (groups, views) if each is not None]

@@ -18,6 +18,7 @@ from metricfast._core.types import Array
 from metricfast._core.warn import without_advice
 from metricfast.selection._evidence import means, near_best
 from metricfast.selection._judge import Judge, Judgement, join_parts, judge_costs
+from metricfast.selection._measures import Search
 from metricfast.training.history import PATIENCE, DivergedError, History
 from metricfast.training.objective import Objective
 from metricfast.training.samples import Samples
@@ -79,7 +80,7 @@ def select_training(
         start, n_iter = setting if judgement.chosen else (candidates.given, 0)
         judgement.warn()
         return start, None if to_the_end else n_iter, judgement
-    measure, costs_of = judge.costs_by(data.kind)
+    measure, costs_of = judge.costs_by(data.kind, data.distance)
     splits = splits_of(data, costs_of, judge, least=candidates.least)
     starts = judge._starts
     if starts is None:
@@ -140,16 +141,11 @@ def _costs(
     with np.errstate(all="ignore"), one_blas_thread():
         objective, costs = candidates.begin(split.train, start), list[Array]()
         part, queries, among = split.part, split.held_out, split.held_out.points
-        how: dict[str, Any] = {
-            "exclude": part.exclude, "where": part.where, "n_jobs": objective.n_jobs
-        }  # fmt: skip
-        if queries.kind == "distances":
-            how["distance"] = queries.distance
 
         def cost(x: Array) -> float:
             Z, database = objective.embed(queries, x)
-            given = Z, queries.labels, database, among.labels, among.weight
-            costs.append(split.measure(*given, **how))
+            search = Search(Z, database, part.exclude, part.where, objective.n_jobs)
+            costs.append(split.measure(search, queries.labels, among.labels, among.weight))
             return float(means(_goals(costs[-1][None])[0], part.weight))
 
         cost(objective.x0)

@@ -59,7 +59,7 @@ def linear(samples: Samples, n_rows: int) -> AnyMap:
 
 def standardized(samples: Samples, n_rows: int) -> AnyMap:
     """Return the map that standardises the features."""
-    return in_units(_identity(samples, n_rows), samples)
+    return indeviations(_identity(samples, n_rows), samples)
 
 
 def whitened(samples: Samples, n_rows: int) -> AnyMap:
@@ -88,7 +88,7 @@ def discriminant(
     features ("variances") or the identity ("identity").
     """
     d, weight = samples.X.shape[1], repetitions(samples.weight, samples.X.shape[0])
-    units = np.ones(d) if towards == "identity" else _units(samples)
+    units = np.ones(d) if towards == "identity" else deviations(samples)
     Z, axes = dense(samples.X)[weight > 0] / units, None
     if len(Z) < d:  # the scatters of coordinates in the span of the points are smaller
         axes = svd(Z)[2]
@@ -159,7 +159,7 @@ def begin_at(
     elif searches and not solver.by_batches:
         batch, forms, chosen = sample_points(samples), [L], {} if chosen is None else chosen
         if problem.standardizes and name is None and _is_identity(L):
-            forms.append(in_units(L, samples))
+            forms.append(indeviations(L, samples))
         if name not in chosen:
             chosen[name] = choose_scale(problem, forms, batch, samples.weight)
         form, wanted = chosen[name]
@@ -173,13 +173,13 @@ def begin_at(
     return objective
 
 
-def in_units(L: AnyMap, samples: Samples) -> AnyMap:
+def indeviations(L: AnyMap, samples: Samples) -> AnyMap:
     """Return the map that standardises the features before L."""
-    units = _units(samples)
+    units = deviations(samples)
     return L * (1 / units) if isinstance(L, WideMap) else np.asarray(L / units, L.dtype)
 
 
-def _units(samples: Samples) -> Floats:
+def deviations(samples: Samples) -> Floats:
     """Return standard deviations, relative to the largest; 1 for constant features."""
     samples = samples.representative
     group = np.zeros(len(samples.labels), np.int64)

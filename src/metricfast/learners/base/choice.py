@@ -10,19 +10,16 @@ import numpy as np
 
 from metricfast._core.initialize import check_n_components, initialize_components
 from metricfast._core.prior import is_identity
-from metricfast._core.scaling import center_and_rescale
+from metricfast._core.scaling import center_and_rescale, differ
 from metricfast._core.scatter import within_scatter
 from metricfast._core.targets import check_partial_target, class_codes
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.wide_map import AnyMap, WideMap
-from metricfast.selection._judge import Judge, as_judge, judge_maps
-from metricfast.selection._splits import Part
+from metricfast.selection._judge import Judge, Sample, as_judge, judge_maps
 from metricfast.training.cost import warn_of_decompositions
 
 # The distances that need no learning.
 _UNLEARNED = "given distance", "standardised features"
-# Ratio of the standard deviations of features up to which their units count as alike.
-_ALIKE = 2
 
 
 def standardizing(X: Array, weight: Floats | None) -> Array:
@@ -40,14 +37,14 @@ class ChosenUnits(NamedTuple):
     ----------
     factors : ndarray of shape (n_features,) or None
         Factors that standardise the features; None for the given units.
-    parts : list of Part or None
-        The parts of the points that were held out.
+    sample : Sample or None
+        The points that judged.
     costs : list of list of ndarray
-        For each part, the costs of the distances that need no learning.
+        For each part, the costs of the distances that need no learning, if these were judged.
     """
 
     factors: Array | None = None
-    parts: list[Part] | None = None
+    sample: Sample | None = None
     costs: Sequence[list[Array]] = ()
 
 
@@ -67,20 +64,18 @@ def choose_units(learner: Any, X: Any, y: Any, weight: Floats | None, **marks: A
         return GIVEN_UNITS
     if learner._across_views and "views" in marks:
         return GIVEN_UNITS
-    codes = _codes(learner, y)
-    rows = judge.draw(codes, weight)
-    points, share = np.asarray(X[rows]), None if weight is None else weight[rows]
-    factors = standardizing(points, share)
-    if not _ALIKE * factors.min() < 1:
-        return GIVEN_UNITS
+    sample = judge.sample(X, _codes(learner, y), weight, **marks)
+    points = sample.points
+    factors = standardizing(points, sample.weight)
+    if not differ(factors):
+        return ChosenUnits(sample=sample)
     maps = [_without_learning(learner, points, each) for each in (np.ones_like(factors), factors)]
-    parts = _parts(judge, points, codes, weight, marks)
-    costs = [list[Array]() for _ in parts]
+    costs = [list[Array]() for _ in sample.parts]
     judgement = judge_maps(
-        judge, _UNLEARNED, points, codes[rows], share, lambda *_: maps, parts,
+        judge, _UNLEARNED, sample, points, lambda *_: maps,
         n_jobs=getattr(learner, "n_jobs", None), before=costs,
     )  # fmt: skip
-    return ChosenUnits(factors if judgement.chosen else None, parts, costs)
+    return ChosenUnits(factors if judgement.chosen else None, sample, costs)
 
 
 def choose_setting(
@@ -126,21 +121,25 @@ def judge_settings(
     `units`: the result of :func:`choose_units`. Standardised features may be the distance to beat.
     `marks`: indices of groups and views.
     """
-    judge, base, codes = _judge_of(learner), int(units.factors is not None), _codes(learner, y)
+    judge, base, before = _judge_of(learner), int(units.factors is not None), None
     assert judge is not None
-    parts, before = units.parts, None
     # Principal components that the learner keeps, unless of standardised features, are of a part.
     if base or getattr(learner, "n_components", None) in (None, "auto"):
-        before = [costs[: base + 1] for costs in units.costs]
-    if parts is None and judge._verdict is None:
-        parts = _parts(judge, np.asarray(X[judge.draw(codes, weight)]), codes, weight, marks)
-    n_parts = len(parts or [])
+        before = [costs[: base + 1] for costs in units.costs] or None
+    sample = units.sample
+    if sample is None and judge._verdict is None:
+        sample = judge.sample(X, _codes(learner, y), weight, **marks)
+    n_parts = 0 if sample is None else len(sample.parts)
     warn_of_decompositions(X.shape[1], per_fit * (1 + n_parts) + len(settings) * n_parts)
-    learner.judgement_ = judge_maps(
-        judge, [*_UNLEARNED[: base + 1], *names[1:]], X, codes, weight,
-        lambda rows, points: maps(rows, points, settings[bool(before) :]), parts or [],
-        n_jobs=getattr(learner, "n_jobs", None), base=base, before=before,
-    )  # fmt: skip
+    if judge._verdict is not None:
+        learner.judgement_ = judge._verdict.judgement
+    else:
+        assert sample is not None
+        learner.judgement_ = judge_maps(
+            judge, [*_UNLEARNED[: base + 1], *names[1:]], sample, np.asarray(X[sample.rows]),
+            lambda rows, points: maps(rows, points, settings[bool(before) :]),
+            n_jobs=getattr(learner, "n_jobs", None), base=base, before=before,
+        )  # fmt: skip
     return settings[max(learner.judgement_.chosen - base, 0)]
 
 
@@ -154,17 +153,6 @@ def _judge_of(learner: Any) -> Judge | None:
     """Return the judge, or None if it has nothing to choose."""
     judge, tuned = as_judge(learner.judge), learner._tuned
     return judge if tuned is not None and getattr(learner, tuned) is None else None
-
-
-def _parts(
-    judge: Judge, points: Any, codes: Integers, weight: Floats | None, marks: dict[str, Any]
-) -> list[Part]:
-    """Return the parts that a judge holds out of the points that it draws."""
-    rows = judge.draw(codes, weight)
-    return judge.split(
-        points, codes[rows], None if weight is None else weight[rows],
-        **{name: None if mark is None else mark[rows] for name, mark in marks.items()},
-    )  # fmt: skip
 
 
 def _has_units(learner: Any) -> bool:

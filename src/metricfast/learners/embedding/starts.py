@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from metricfast._core.points import stacked
+from metricfast._core.scaling import differ
 from metricfast._core.scatter import MANY_FEATURES
 from metricfast._core.types import Array, RandomState
 from metricfast._core.wide_map import to_array
@@ -17,7 +18,14 @@ from metricfast.embeddings._correlated import correlated_maps
 from metricfast.embeddings._mlp import linear_rows, linear_start
 from metricfast.training.adapters import initial_parameters
 from metricfast.training.samples import Samples
-from metricfast.training.starts import GIVEN_START, LINEAR, STARTS, WHITENED
+from metricfast.training.starts import (
+    GIVEN_START,
+    LINEAR,
+    STANDARDIZED,
+    STARTS,
+    WHITENED,
+    deviations,
+)
 
 # Two maps, of queries and database, whose features are correlated.
 CORRELATED = "correlated"
@@ -34,7 +42,9 @@ def alternatives(embedding: Embedding, samples: Samples) -> list[str]:
     alike = widths[0] == widths[1]
     linear = alike and any(isinstance(side, MLP) for side in sides_of(embedding))
     few = alike and widths[0] <= MANY_FEATURES
-    return [LINEAR] * linear + [WHITENED] * few + [CORRELATED] * both
+    whole = few and samples.outer is None and _rows(sides_of(embedding)[0]) in (None, widths[0])
+    scaled = whole and differ(deviations(samples))
+    return [LINEAR] * linear + [STANDARDIZED] * scaled + [WHITENED] * few + [CORRELATED] * both
 
 
 def given_of(embedding: Embedding, samples: Samples) -> str | None:
