@@ -65,8 +65,9 @@ class Search:
         points = self.queries, self.database
         if self.function is None and self.where is None:
             return nearest_of_arrays(*points, k, self.exclude, self.n_jobs)
-        filters = {"exclude": self.exclude, "where": self.where, "n_jobs": self.n_jobs}
-        return np.asarray((self.function or kneighbors)(*points, k, **filters)[1])
+        search = self.function or kneighbors
+        found = search(*points, k, exclude=self.exclude, where=self.where, n_jobs=self.n_jobs)
+        return np.asarray(found[1])
 
     def distances(self) -> Array:
         """Return the distances of all pairs."""
@@ -128,7 +129,7 @@ def squared_error(search: Search, y: Array, y_database: Array, weight: Floats | 
 
 
 def label_distance(
-    search: Search, y: Any, y_database: Any, weight: Floats | None, distance: Any
+    search: Search, y: Any, y_database: Any, weight: Floats | None, distance: Any = None
 ) -> Array:
     """Return the mean label distance of the 5 nearest points of the database.
 
