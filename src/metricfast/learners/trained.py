@@ -25,7 +25,7 @@ from metricfast._core.types import RandomState
 from metricfast.learners.base.inputs import forget
 from metricfast.selection._judge import Judge, as_judge
 from metricfast.training.callbacks import Callback, CallbackMixin, as_callbacks, reports_to_sklearn
-from metricfast.training.checkpoint import CheckpointFile
+from metricfast.training.checkpoint import open_checkpoint
 from metricfast.training.chunks import why_in_memory
 from metricfast.training.fingerprint import params_of
 from metricfast.training.history import History, Vector
@@ -231,13 +231,11 @@ class TrainedLearner(CallbackMixin):
                 samples = _marked(samples, plan.rule, groups=groups, views=views)
             if samples.in_chunks and kept is None and isinstance(self.judge, Judge):
                 raise ValueError("judge needs points in memory: set judge=None.")
-            rng, checkpoint = check_random_state(self.random_state), None
-            if plan.checkpoint is not None:
-                params = params_of(self, plan.solver, self._traits.schedule)
-                checkpoint = CheckpointFile(
-                    plan.checkpoint, *samples.identity, *plan.parts, *params
-                )
-                rng = checkpoint.generator(self.random_state)
+            rng, checkpoint = open_checkpoint(
+                plan.checkpoint, self.random_state,
+                lambda: (*samples.identity, *plan.parts,
+                         *params_of(self, plan.solver, self._traits.schedule)),
+            )  # fmt: skip
             rng, rule, n = _generator(self, rng), plan.rule, samples.X.shape[0]
             train_samples, train_rows, test_rows, start, n_iter = samples, None, None, None, None
             if isinstance(rule, HeldOut):
