@@ -25,7 +25,7 @@ from metricfast._core.frames import as_table, check_names, column_of, columns_of
 from metricfast._core.sparse import made_dense
 from metricfast._core.targets import check_marks
 from metricfast._core.types import Integers
-from metricfast.comparison.candidates import HUGE, as_learners, of_numbers
+from metricfast.comparison.candidates import MANY, as_learners, of_numbers
 from metricfast.comparison.encoding import encoder_of
 from metricfast.comparison.labels import ComparedLabels
 from metricfast.comparison.record import Record
@@ -215,7 +215,7 @@ def compare(
     n_features = (*np.shape(X), 0)[1]
     found = as_learners(learners, len(labels.values), n_features, continuous)
     if time_limit is None and isinstance(learners, str):
-        warn_of_race(len(found), min(len(labels.values), HUGE), n_features, n_jobs)
+        warn_of_race(len(found), min(len(labels.values), MANY), n_features, n_jobs)
     taken = [name for name in (EUCLIDEAN, SCALED, CONSTANT) if name in found]
     if taken:
         raise ValueError(f"learners must not be called {taken[0]!r}, which is a row of its own.")

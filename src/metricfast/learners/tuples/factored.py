@@ -14,7 +14,7 @@ from metricfast._core.types import Array, Floats, RandomState
 from metricfast._core.warn import warn_user
 from metricfast.training.callbacks import CallbackMixin
 from metricfast.training.embedded import PlainLinear
-from metricfast.training.history import History
+from metricfast.training.history import History, Metrics
 from metricfast.training.objective import Objective
 from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
@@ -79,7 +79,7 @@ class FactoredLearner(CallbackMixin):
         self.components_ = objective.problem.embedding.map_of(objective.parameters(x))
 
 
-class _Gaps:
+class _Gaps(Metrics):
     """How far from optimal factors are, as metrics of a history, which end the training."""
 
     def __init__(self, function: Function, tol: float) -> None:
