@@ -25,13 +25,14 @@ from metricfast._core.frames import as_table, check_names, column_of, columns_of
 from metricfast._core.sparse import made_dense
 from metricfast._core.targets import check_marks
 from metricfast._core.types import Integers
-from metricfast.comparison.candidates import MANY, as_learners, of_numbers
+from metricfast.comparison.candidates import as_learners, of_numbers
 from metricfast.comparison.encoding import encoder_of
 from metricfast.comparison.labels import ComparedLabels
 from metricfast.comparison.record import Record
 from metricfast.comparison.result import CONSTANT, EUCLIDEAN, SCALED, Comparison, Row
 from metricfast.comparison.schedule import Schedule, TryFolds
 from metricfast.comparison.trial import Scoring
+from metricfast.learners.auto import MANY
 from metricfast.selection._judge import Judge, as_judge
 from metricfast.selection._splits import Fold, check_folds, split_points
 from metricfast.training.callbacks import as_callbacks

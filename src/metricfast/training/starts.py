@@ -59,7 +59,7 @@ def linear(samples: Samples, n_rows: int) -> AnyMap:
 
 def standardized(samples: Samples, n_rows: int) -> AnyMap:
     """Return the map that standardises the features."""
-    return indeviations(_identity(samples, n_rows), samples)
+    return in_units(_identity(samples, n_rows), samples)
 
 
 def whitened(samples: Samples, n_rows: int) -> AnyMap:
@@ -159,7 +159,7 @@ def begin_at(
     elif searches and not solver.by_batches:
         batch, forms, chosen = sample_points(samples), [L], {} if chosen is None else chosen
         if problem.standardizes and name is None and _is_identity(L):
-            forms.append(indeviations(L, samples))
+            forms.append(in_units(L, samples))
         if name not in chosen:
             chosen[name] = choose_scale(problem, forms, batch, samples.weight)
         form, wanted = chosen[name]
@@ -173,7 +173,7 @@ def begin_at(
     return objective
 
 
-def indeviations(L: AnyMap, samples: Samples) -> AnyMap:
+def in_units(L: AnyMap, samples: Samples) -> AnyMap:
     """Return the map that standardises the features before L."""
     units = deviations(samples)
     return L * (1 / units) if isinstance(L, WideMap) else np.asarray(L / units, L.dtype)

@@ -14,7 +14,7 @@ from metricfast._core.types import Array, Floats, RandomState
 from metricfast._core.warn import warn_user
 from metricfast.training.callbacks import CallbackMixin
 from metricfast.training.embedded import PlainLinear
-from metricfast.training.history import History, Metrics
+from metricfast.training.history import History
 from metricfast.training.objective import Objective
 from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
@@ -79,7 +79,7 @@ class FactoredLearner(CallbackMixin):
         self.components_ = objective.problem.embedding.map_of(objective.parameters(x))
 
 
-class _Gaps(Metrics):
+class _Gaps:
     """How far from optimal factors are, as metrics of a history, which end the training."""
 
     def __init__(self, function: Function, tol: float) -> None:
@@ -98,6 +98,12 @@ class _Gaps(Metrics):
     def record(self, value: float) -> bool:
         """Return whether the factor of this iteration, which was evaluated last, is the result."""
         return self._last is not None and self._last[1][2] <= self.tol
+
+    def check(self, values: dict[str, list[float]], n_done: int) -> None:
+        """Do nothing: there is no checkpoint."""
+
+    def follow(self, objective: Any) -> None:
+        """Do nothing: the function stays."""
 
     def _at(self, factor: Floats) -> tuple[float, Floats, float]:
         if self._last is None or not np.array_equal(self._last[0], factor):
