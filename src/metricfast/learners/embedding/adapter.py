@@ -92,8 +92,8 @@ class AdapterLearner(CallbackMixin, EmbeddedMetricMixin):
         Continue from the map of the last fit, if there is one, which new pairs may improve. Give
         new pairs alone: the judge would find the map too good on pairs that it has learned from.
         The judge compares with it in place of the points as given: if no map is better on held-out
-        pairs by one standard error, it stays, without a warning. Points as given may still win. Of
-        changes of the map, only one penalty is tried, which takes less time.
+        pairs by one standard error, it stays, without a warning. Points as given may still win. The
+        penalty of the change is one number, not chosen by the judge, which takes less time.
     callbacks : iterable of callables, optional
         Each is called with a `metricfast.callbacks.SolverState` after every iteration of the last
         training, the one of all pairs; the judge's own are not reported. One that returns True ends
