@@ -119,7 +119,7 @@ def test_html_of_a_pipeline_is_that_of_scikit_learn():
             ("LFDA", "4 features to 1 components"),
         ),
         (mf.NearestNeighbors(metric=np.eye(3, 4)), ("L of shape (3, 4)",)),
-        (mf.MultiMetricLMNN(max_iter=2), ("3, of 4 features to 4 components", "cost, held out")),
+        (mf.MultiMetricLMNN(max_iter=2), ("3 maps of 4 features to 4 components", "chosen")),
         (
             mf.NCARegressor(periodic=True, max_epochs=3, n_estimators=2),
             ("Periodic(", "128 components"),

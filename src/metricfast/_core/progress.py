@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 from typing import Any
 
 
@@ -17,13 +18,15 @@ class Progress(AbstractContextManager["Progress"]):
     `total`: maximum number of iterations.
     `quantity`: name of the reported value.
     `shown`: whether to show anything.
+    `stops`: called after each iteration; returns whether to stop.
     """
 
     def __init__(
-        self, label: str, total: int, quantity: str = "objective", *, shown: object = True
-    ) -> None:
+        self, label: str, total: int, quantity: str = "objective", *, shown: object = True,
+        stops: Callable[[], bool] | None = None,
+    ) -> None:  # fmt: skip
         self._label, self._quantity, self._start = label, quantity, time.perf_counter()
-        self._shown, self._bar = shown, None
+        self._shown, self._bar, self._stops = shown, None, stops
         if not shown:
             return
         with suppress(ImportError):
@@ -32,7 +35,7 @@ class Progress(AbstractContextManager["Progress"]):
             )
 
     def __call__(self, iteration: int, value: float) -> bool:
-        """Show the number of finished iterations. Returns False: training goes on."""
+        """Show the number of finished iterations, and return whether to stop."""
         if self._bar is not None:
             self._bar.set_postfix({self._quantity: f"{value:.6g}"}, refresh=False)
             self._bar.update()
@@ -44,7 +47,7 @@ class Progress(AbstractContextManager["Progress"]):
                 file=sys.stderr,
                 flush=True,
             )
-        return False
+        return self._stops is not None and self._stops()
 
     def close(self) -> None:
         """Finish the output on the terminal."""
@@ -56,26 +59,16 @@ class Progress(AbstractContextManager["Progress"]):
         self.close()
 
 
-class IterationProgress(Progress):
+def iteration_progress(
+    learner: Any, total: int, set_fitted: Callable[[], object], quantity: str = "objective"
+) -> Progress:
     """Report iterations to the user, if the learner is verbose, and to scikit-learn's callbacks.
 
     `learner`: the learner that the user fits.
     `set_fitted`: sets the fitted attributes of the present iteration.
     """
-
-    def __init__(
-        self,
-        learner: Any,
-        total: int,
-        set_fitted: Callable[[], object],
-        quantity: str = "objective",
-    ) -> None:
-        super().__init__(type(learner).__name__, total, quantity, shown=learner.verbose)
-        self._set_fitted, self._fit_task = set_fitted, learner._fit_task
-        if self._fit_task is not None:
-            self._fit_task.begin("iteration", total)
-
-    def __call__(self, iteration: int, value: float) -> bool:
-        """Report that `iteration` iterations are done, and return whether to stop."""
-        super().__call__(iteration, value)
-        return self._fit_task is not None and self._fit_task.iteration(self._set_fitted)
+    task, stops = learner._fit_task, None
+    if task is not None:
+        task.begin("iteration", total)
+        stops = partial(task.iteration, set_fitted)
+    return Progress(type(learner).__name__, total, quantity, shown=learner.verbose, stops=stops)

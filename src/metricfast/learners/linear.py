@@ -24,7 +24,7 @@ from metricfast.training.history import Vector
 from metricfast.training.model_selection import Candidates
 from metricfast.training.objective import Objective
 from metricfast.training.samples import Samples, as_classes, load_samples
-from metricfast.training.solvers import LBFGS, Solver, as_solver, check_solver_params
+from metricfast.training.solvers import LBFGS, Solver, check_solver_params
 from metricfast.training.span import LazyBasis, trains_in_span
 from metricfast.training.starts import DISCRIMINANTS, GIVEN_START, STANDARDIZED, begin_at
 
@@ -53,7 +53,6 @@ class LinearLearner(TrainedLearner, MahalanobisMixin):
 
     _requires_y = True
     _state = ("components_",)
-    _solver_names: ClassVar[tuple[str, ...]] = ("lbfgs", "adam")
     _lbfgs_params: ClassVar[tuple[str, ...]] = ("max_iter", "tol")  # those that only "lbfgs" has
     # Converts y to classes, labels and unit.
     _target = cast(Any, staticmethod(as_classes))
@@ -250,13 +249,8 @@ class LinearLearner(TrainedLearner, MahalanobisMixin):
             return len(init)
         return check_n_components(n_features, self.n_components)
 
-    def _solver(self) -> Solver:
-        """Return the solver."""
-        return as_solver(self.solver, self._lbfgs, self._solver_names)
-
     @property
     def _lbfgs(self) -> LBFGS:
-        """The solver "lbfgs" of the parameters."""
         return LBFGS(self.max_iter, self.tol)
 
     def _set_map(self, objective: Objective, x: Vector) -> None:

@@ -33,7 +33,7 @@ from metricfast.training.model_selection import Candidates, select_training
 from metricfast.training.objective import Evaluator, Objective
 from metricfast.training.problem import Problem, Traits
 from metricfast.training.samples import Samples, deduplicate_if_smaller
-from metricfast.training.solvers import Solver
+from metricfast.training.solvers import LBFGS, Solver, as_solver
 from metricfast.training.stopping import HeldOut, as_stopping_rule, hold_out, naming_held_out
 from metricfast.training.train import train
 
@@ -131,6 +131,8 @@ class TrainedLearner(CallbackMixin):
     judge = cast(Any, None)  # not a parameter of all learners
     _traits = Traits()
     _weights_neighbors = False  # whether a weight of 2 equals a duplicate
+    _solver_names: ClassVar[tuple[str, ...]] = ("lbfgs", "adam")
+    _of_batches = cast(Any, {})  # parameters of mini-batch solvers that are given by name
     _reseeds = False  # whether `random_state` seeds the generator that draws the batches
     _training = cast(Any, None)  # state of `partial_fit`: history, initial vector, preconditioner
     if TYPE_CHECKING:
@@ -152,9 +154,14 @@ class TrainedLearner(CallbackMixin):
         judge = judge if rule is None else None
         return Plan(self._solver(), rule, judge, callbacks, checkpoint)
 
+    @property
     @abstractmethod
+    def _lbfgs(self) -> LBFGS:
+        """The solver "lbfgs" of the parameters."""
+
     def _solver(self) -> Solver:
         """Return the solver."""
+        return as_solver(self.solver, self._lbfgs, self._solver_names, **self._of_batches)
 
     @abstractmethod
     def _load(self, plan: Plan, given: Given, kept: Any, *, reset: bool) -> Samples | None:

@@ -280,6 +280,8 @@ class NeighborsBase:
             yield from learned_rows(self.metric_)
         else:
             yield "features", str(self.n_features_in_)
+        if hasattr(self, "judgement_"):
+            yield "chosen", self.judgement_.reason
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "metric_")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -306,14 +305,6 @@ class MultiMetricLMNN(CallbackMixin, KNeighborsMixin, Votes, KNeighborsClassifie
         learned: Floats = history.x.reshape(maps.shape)
         return learned
 
-    def _learned(self) -> Iterator[tuple[str, str]]:
-        yield "points that are searched", str(self.n_samples_fit_)
-        n_components, n_features = self._maps[0].shape
-        yield "maps", f"{len(self._maps)}, of {n_features} features to {n_components} components"
-        yield "iterations", str(self.n_iter_)
-        if hasattr(self, "judgement_"):
-            yield "cost, held out", f"{self.judgement_.costs[self.judgement_.chosen]:.4g}"
-
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = tags.classifier_tags.multi_label = False
@@ -333,6 +324,13 @@ class _MetricOfEachClass(Metric):
     def __init__(self, members: list[Integers], class_maps: list[AnyMap]) -> None:
         super().__init__("euclidean", {})
         self.members, self.class_maps = members, class_maps
+
+    @property
+    def kind(self) -> str:
+        """The maps."""
+        n_components, n_features = self.class_maps[0].shape
+        n = len(self.class_maps)
+        return f"{n} maps of {n_features} features to {n_components} components"
 
     def points(self, estimator: Any, X: Any, side: str, reset: bool = False) -> Array:
         """Return points in memory, without embedding them."""

@@ -47,13 +47,7 @@ from metricfast.training.preconditioner import ScaledParameters
 from metricfast.training.problem import EMBEDDING, Problem, is_continuous, is_learnable
 from metricfast.training.samples import Samples, center
 from metricfast.training.sampling import SamplerBatches, check_neighbors_of
-from metricfast.training.solvers import (
-    LBFGS,
-    MiniBatchSolver,
-    Solver,
-    as_solver,
-    check_solver_params,
-)
+from metricfast.training.solvers import LBFGS, MiniBatchSolver, check_solver_params
 from metricfast.training.steps import RISE
 
 # Epochs without improvement after which the training of a part stops, if there are classes. The
@@ -217,13 +211,14 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddedMetricMixin):
         parts = clone(loss, safe=False), clone(embedding), clone(sampler, safe=False)
         return replace(plan, parts=parts)
 
-    def _solver(self) -> Solver:
-        """Return the solver."""
-        epochs = _EPOCHS if self.max_epochs is None else self.max_epochs
-        return as_solver(
-            self.solver, LBFGS(epochs), self._solver_names, max_epochs=epochs,
-            learning_rate=self.learning_rate, batch_size=self.batch_size,
-        )  # fmt: skip
+    @property
+    def _lbfgs(self) -> LBFGS:
+        return LBFGS(_EPOCHS if self.max_epochs is None else self.max_epochs)
+
+    @property
+    def _of_batches(self) -> dict[str, Any]:  # type: ignore[misc]
+        epochs, rate, size = self._lbfgs.max_iter, self.learning_rate, self.batch_size
+        return {"max_epochs": epochs, "learning_rate": rate, "batch_size": size}
 
     @property
     def _has_classes(self) -> bool:  # type: ignore[override]

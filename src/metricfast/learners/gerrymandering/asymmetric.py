@@ -43,7 +43,7 @@ from metricfast.training.model_selection import Candidates
 from metricfast.training.objective import Objective
 from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples, center
-from metricfast.training.solvers import LBFGS, Solver, as_solver
+from metricfast.training.solvers import LBFGS
 from metricfast.training.splits import holds_classes_out
 
 
@@ -166,6 +166,7 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, TrainedLearner, EmbeddedMetr
     judge: JudgeParameter = "auto"
 
     _requires_y = True
+    _solver_names = ("lbfgs", "adam", "subgradient")
     _state = ("parameters_",)
 
     components_query_, components_database_ = FittedMap(), FittedMap()
@@ -266,11 +267,9 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, TrainedLearner, EmbeddedMetr
     def _plan(self) -> Plan:
         return replace(super()._plan(), parts=(_embedding_of(self),))
 
-    def _solver(self) -> Solver:
-        """Return the solver."""
-        return as_solver(
-            self.solver, LBFGS(tol=self.tol, min_iter=1), ("lbfgs", "adam", "subgradient")
-        )
+    @property
+    def _lbfgs(self) -> LBFGS:
+        return LBFGS(tol=self.tol, min_iter=1)
 
     def _load(self, plan: Plan, given: Given, kept: Any, *, reset: bool) -> Samples:
         if (given.X_database is None) != (given.y_database is None):

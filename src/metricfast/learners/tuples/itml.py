@@ -27,7 +27,7 @@ from metricfast._core.parameters import (
     positional,
 )
 from metricfast._core.prior import is_identity
-from metricfast._core.progress import IterationProgress
+from metricfast._core.progress import iteration_progress
 from metricfast._core.scaling import ORDINARY_SQUARES, times_power_of_two
 from metricfast._core.thresholds import check_calibration_params
 from metricfast._core.tuples import TupleSet
@@ -136,7 +136,7 @@ class _ITML(CallbackMixin, MahalanobisMixin):
             return positive is found
 
         try:
-            with IterationProgress(self, self.max_iter, set_fitted, "change") as progress:
+            with iteration_progress(self, self.max_iter, set_fitted, "change") as progress:
                 get_kernels().itml(
                     given_points, pairs, similar, state, duals, upper, lower, self.gamma,
                     after_sweep,

@@ -19,7 +19,7 @@ from metricfast._core.parameters import (
     Verbosity,
     positional,
 )
-from metricfast._core.progress import IterationProgress
+from metricfast._core.progress import iteration_progress
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, RandomState
 from metricfast._core.wide_map import memory_for_square
@@ -95,7 +95,7 @@ class _OASIS(CallbackMixin, BilinearMixin):
             self.bilinear_ = outer(W)  # further passes would not change it
 
         try:
-            with IterationProgress(self, n_passes, set_fitted) as progress:
+            with iteration_progress(self, n_passes, set_fitted) as progress:
                 for _ in range(n_passes):
                     if self.shuffle:
                         order = rng.permutation(len(index))

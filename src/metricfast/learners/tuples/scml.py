@@ -26,7 +26,7 @@ from metricfast._core.parameters import (
     check_parameters,
     positional,
 )
-from metricfast._core.progress import IterationProgress
+from metricfast._core.progress import iteration_progress
 from metricfast._core.scaling import center_and_rescale, times_power_of_two, undo_scale
 from metricfast._core.targets import check_partial_target
 from metricfast._core.tuples import TupleSet
@@ -162,7 +162,7 @@ class _SCML(CallbackMixin, MahalanobisMixin):
             self.weights_ = times_power_of_two(best.astype(np.float64), -2 * exponent)
             self.loss_curve_, self.objective_ = curve.copy(), best_value
 
-        progress = IterationProgress(self, n_reports, set_fitted)
+        progress = iteration_progress(self, n_reports, set_fitted)
 
         def report() -> bool:
             nonlocal best, best_value

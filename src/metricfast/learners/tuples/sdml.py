@@ -13,7 +13,7 @@ from metricfast._core.arguments import check_random_state
 from metricfast._core.initialize import components_from_metric
 from metricfast._core.parameters import NonNegativeFloat, Seed, Share, Verbosity, positional
 from metricfast._core.prior import is_identity
-from metricfast._core.progress import IterationProgress
+from metricfast._core.progress import iteration_progress
 from metricfast._core.scaling import times_power_of_two
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats
@@ -92,7 +92,7 @@ class _SDML(CallbackMixin, MahalanobisMixin):
             return progress(iteration, off)
 
         try:
-            with IterationProgress(self, MAX_ITER, set_fitted) as progress:
+            with iteration_progress(self, MAX_ITER, set_fitted) as progress:
                 M = graphical_lasso(S, sparsity, observer)
         except np.linalg.LinAlgError as error:
             raise ValueError(
