@@ -378,8 +378,7 @@ class AdapterTraining:
         Return none if these are fewer than the pairs of a fold. L-BFGS or, for many pairs,
         mini-batches train from the start: the map of a fold has learned from pairs of other ones.
         """
-        for fold in folds:
-            pairs = pairs.without(fold.held_out)
+        pairs = pairs.without([fold.held_out for fold in folds])
         if len(pairs) <= len(folds[0].pairs):
             return []
         pairs = pairs.sample(affordable(pairs, _ITERATIONS * _WORK / _EPOCHS), rng)

@@ -121,12 +121,14 @@ class Pairs:
         others = () if self.scores is not None else rng.permutation(len(self.database))
         return found.compact(others[:_DATABASE])
 
-    def without(self, others: Pairs) -> Pairs:
+    def without(self, others: Sequence[Pairs]) -> Pairs:
         """Return the pairs that share no query, and of positives no document, with other ones."""
         kept = np.ones(len(self), bool)
         for i, name in enumerate(("queries", "database") if self.scores is None else ("queries",)):
-            keys = [_row_keys(getattr(each, name)) for each in (self, others)]
-            kept &= ~np.isin(keys[0][self.index[:, i]], keys[1][others.index[:, i]])
+            keys, *known = (
+                _row_keys(getattr(each, name))[each.index[:, i]] for each in (self, *others)
+            )
+            kept &= ~np.isin(keys, np.concatenate(known))
         return self.take(kept).compact()
 
     def folds(self, n_folds: int, rng: RandomState) -> Iterator[tuple[Pairs, Pairs]]:
