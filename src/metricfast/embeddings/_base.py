@@ -196,6 +196,19 @@ class Embedding(BaseEstimator, ABC):  # type: ignore[misc]
             If `upstream` has another shape, or is not finite (a LossOverflowError).
         """
 
+    def _backward(
+        self, parameters: Parameters, cache: Any, upstream: Array, *, n_jobs: int | None = None
+    ) -> Parameters:
+        """Return the gradient by the parameters from arguments that need no check."""
+        found = self.backward(parameters, cache, upstream, n_jobs=n_jobs)
+        shapes = list(map(np.shape, parameters))
+        if list(map(np.shape, found)) != shapes:
+            raise ValueError(
+                f"backward of {type(self).__name__} must return gradients of the shapes of its "
+                f"parameters, {shapes}; found {list(map(np.shape, found))}."
+            )
+        return found
+
     @abstractmethod
     def decays(self, default: float) -> list[float]:
         """Return the weight decay of each array of parameters; `default` is the learner's."""
@@ -289,7 +302,6 @@ class CompiledEmbedding(Embedding):
         self._check_parameters(parameters)
         if not isinstance(cache, Cache):
             raise TypeError(f"cache must be what forward returned, got {type(cache)}.")
-        threads, kernels = as_threads(n_jobs), get_kernels()
         with np.errstate(over="ignore"):
             upstream = as_real(upstream, "upstream").astype(cache.outputs[-1].dtype, copy=False)
         if upstream.shape != cache.outputs[-1].shape:
@@ -297,12 +309,19 @@ class CompiledEmbedding(Embedding):
                 f"upstream must have the shape of Z, {cache.outputs[-1].shape}; "
                 f"found {upstream.shape}."
             )
-        if not kernels.all_finite(upstream):
+        if not get_kernels().all_finite(upstream):
             raise LossOverflowError(f"upstream contains NaN, or infinity in {upstream.dtype}.")
+        return self._backward(parameters, cache, upstream, n_jobs=n_jobs)
+
+    def _backward(
+        self, parameters: Parameters, cache: Any, upstream: Array, *, n_jobs: int | None = None
+    ) -> Parameters:
+        threads, upstream = as_threads(n_jobs), np.ascontiguousarray(upstream)
         if cache.lengths is not None or not upstream.flags.writeable:
             upstream = upstream.copy()
         if cache.lengths is not None:
-            kernels.normalize_backward(cache.outputs[-1], cache.lengths, upstream, threads)
+            Z, lengths = cache.outputs[-1], cache.lengths
+            get_kernels().normalize_backward(Z, lengths, upstream, threads)
         return self._pull(parameters, cache, upstream, threads)
 
 

@@ -51,7 +51,7 @@ class PlainLinear:
         del side
         return map_points(X, self.map_of(parameters), n_jobs), X
 
-    def backward(
+    def _backward(
         self, parameters: list[Array], cache: Any, upstream: Array, *, n_jobs: int | None = None
     ) -> list[Array]:
         """Return the gradient by the map, from the gradient by embedded points."""

@@ -47,7 +47,8 @@ class EmbeddedLoss:
 
     def __init__(self, problem: Problem) -> None:
         samples, loss, embedding = problem.samples, problem.loss, problem.embedding
-        self.X, self.embedding, self._evaluate = samples.X, embedding, problem.evaluate
+        self.X, self._evaluate = samples.X, problem.evaluate
+        self.embedding: Any = embedding
         self.database: Any = problem.database
         self.n_jobs = as_threads(problem.n_jobs)
         n_own, labels = len(embedding.decays(0.0)), None
@@ -68,8 +69,6 @@ class EmbeddedLoss:
         self._two_sided = not (self._shares_parameters and isinstance(self.database, str))
         is_bound = loss is None or hasattr(loss, "for_thread")
         self.bound = loss if is_bound else bind(loss, samples, labels, problem.n_jobs)
-        # The embedded database, if several parts of the anchors share it.
-        self._shared: list[tuple[Array, Any]] | None = None
 
     def __call__(
         self, arrays: list[Array], batch: Batch | None = None, part: slice | None = None
@@ -91,16 +90,17 @@ class EmbeddedLoss:
         if self._two_sided:
             return self._of_sides(arrays, batch, part)
         rows, anchors = self.pool(batch, part)
-        Z, cache = self._embed(self.embedding, arrays, self.X if rows is None else self.X[rows])
+        X = self.X if rows is None else self.X[rows]
+        Z, cache = self.embedding._forward(arrays, X, n_jobs=self.n_jobs)
         value, upstream = self.bound(Z, rows, anchors)
-        return value, self._pull(self.embedding, arrays, cache, upstream)
+        return value, self.embedding._backward(arrays, cache, upstream, n_jobs=self.n_jobs)
 
     def of_parts(
         self, arrays: list[Array], batch: Batch | None, parts: Iterable[tuple[int, int]]
     ) -> Iterator[tuple[float, list[Array]]]:
         """Yield loss and gradients for each part of the anchors. Points are mapped once."""
-        own = copy.copy(self)
-        own._shared = []
+        own, (query, (references, which)) = copy.copy(self), self.sides
+        own.embedding, own.sides = _Once(self.embedding), (query, (_Once(references), which))
         for ends in parts:
             yield own(arrays, batch, slice(*ends))
 
@@ -109,9 +109,12 @@ class EmbeddedLoss:
         if not self.bound.has_lists:
             return None
         arrays = [np.ascontiguousarray(array, self.X.dtype) for array in arrays]
-        Z, cache = self._embed(self.embedding, arrays, self.X)
+        Z, cache = self.embedding._forward(arrays, self.X, n_jobs=self.n_jobs)
         found = self.bound.evaluate_pairs(Z)
-        return found and (found[0], self._pull(self.embedding, arrays, cache, found[1]))
+        if found is None:
+            return None
+        value, upstream = found
+        return value, self.embedding._backward(arrays, cache, upstream, n_jobs=self.n_jobs)
 
     def for_thread(self, n_jobs: int | None) -> Self:
         """Return a copy for another thread or process."""
@@ -137,28 +140,6 @@ class EmbeddedLoss:
             return part or slice(None)
         return batch.rows[part or slice(0, batch.n_anchors)]
 
-    def _embed(self, embedding: Any, arrays: list[Array], X: Any) -> tuple[Array, Any]:
-        """Embed the database; only once for several parts."""
-        if self._shared:
-            return self._shared[0]
-        found: tuple[Array, Any] = embedding._forward(arrays, X, n_jobs=self.n_jobs)
-        if self._shared is not None:
-            self._shared.append(found)
-        return found
-
-    def _pull(
-        self, embedding: Any, arrays: list[Array], cache: Any, upstream: Array
-    ) -> list[Array]:
-        """Turn the gradient by embedded points into the gradient by the parameters."""
-        found: list[Array] = embedding.backward(arrays, cache, upstream, n_jobs=self.n_jobs)
-        if list(map(np.shape, found)) != list(map(np.shape, arrays)):
-            raise ValueError(
-                f"backward of {type(embedding).__name__} must return gradients of the shapes of "
-                f"its parameters, {list(map(np.shape, arrays))}; found "
-                f"{list(map(np.shape, found))}."
-            )
-        return found
-
     def _of_sides(
         self, arrays: list[Array], batch: Batch | None, part: slice | None
     ) -> tuple[float, list[Array]]:
@@ -174,13 +155,33 @@ class EmbeddedLoss:
             exclude = np.arange(X.shape[0] if rows is None else len(rows))[places]
         Zq, cache = query._forward(own, self.X[anchors], n_jobs=self.n_jobs)
         labelled = np.arange(self.X.shape[0])[anchors]
-        Zd, kept = self._embed(references, others, X if rows is None else X[rows])
+        X = X if rows is None else X[rows]
+        Zd, kept = references._forward(others, X, n_jobs=self.n_jobs)
         value, (dq, dd) = self.bound.evaluate_two_sided(Zq, Zd, labelled, rows, exclude)
-        by_query = self._pull(query, own, cache, dq)
-        by_database = self._pull(references, others, kept, dd)
+        by_query = query._backward(own, cache, dq, n_jobs=self.n_jobs)
+        by_database = references._backward(others, kept, dd, n_jobs=self.n_jobs)
         if self._shares_parameters:
             return value, [a + b for a, b in zip(by_query, by_database, strict=True)]
         return value, by_query + by_database
+
+
+class _Once:
+    """An embedding that maps the same points once, for several parts of the anchors."""
+
+    def __init__(self, embedding: Any) -> None:
+        self._embedding = embedding
+        self._found: tuple[Array, Any] | None = None
+
+    def _forward(self, parameters: list[Array], X: Any, *, n_jobs: int) -> tuple[Array, Any]:
+        if self._found is None:
+            self._found = self._embedding._forward(parameters, X, n_jobs=n_jobs)
+        return self._found
+
+    def _backward(
+        self, parameters: list[Array], cache: Any, upstream: Array, *, n_jobs: int
+    ) -> list[Array]:
+        found: list[Array] = self._embedding._backward(parameters, cache, upstream, n_jobs=n_jobs)
+        return found
 
 
 class _Proxies:
@@ -199,7 +200,7 @@ class _Proxies:
         get_kernels().normalize_forward(table, lengths, n_jobs)
         return table, (table, lengths)
 
-    def backward(
+    def _backward(
         self, parameters: list[Array], cache: Any, upstream: Array, *, n_jobs: int
     ) -> list[Array]:
         """Return the gradient by the table."""

@@ -397,7 +397,7 @@ def _scored_in_blocks(
     for some, ((Z, cache), (Z_database, other)) in zip(blocks, mapped, strict=True):
         ends = (cache, slopes[some] * Z_database), (other, slopes[some] * Z)
         found = [
-            embedding.backward(parameters, kept, slope, n_jobs=loss.n_jobs)
+            embedding._backward(parameters, kept, slope, n_jobs=loss.n_jobs)
             for (embedding, parameters), (kept, slope) in zip(sides, ends, strict=True)
         ]
         if loss.embedding.asymmetric:
