@@ -216,7 +216,7 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddedMetricMixin):
         return LBFGS(_EPOCHS if self.max_epochs is None else self.max_epochs)
 
     @property
-    def _of_batches(self) -> dict[str, Any]:  # type: ignore[misc]
+    def _of_batches(self) -> dict[str, Any]:
         epochs, rate, size = self._lbfgs.max_iter, self.learning_rate, self.batch_size
         return {"max_epochs": epochs, "learning_rate": rate, "batch_size": size}
 
