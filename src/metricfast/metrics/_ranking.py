@@ -35,7 +35,7 @@ class Ranking:
     rows: Integers  # indices of the queries
     distances: Array  # (n_rows, depth), like the indices
     indices: Integers
-    search: Search
+    search: RankingSearch
     n_candidates: int  # number of references that a query may find
 
     @property
@@ -51,7 +51,7 @@ class Ranking:
 
 
 @dataclass
-class Search:
+class RankingSearch:
     """Queries, and the database that they are searched in; either may be on disk."""
 
     queries: Array | Source

@@ -21,7 +21,7 @@ from metricfast.metrics._classes import (
     sum_by_chance,
     sum_of_precisions,
 )
-from metricfast.metrics._ranking import Search
+from metricfast.metrics._ranking import RankingSearch
 from metricfast.metrics._score import RetrievalReport, check_confidence, score_of
 from metricfast.metrics._selection import scores_of
 
@@ -127,7 +127,7 @@ def relevance_report(
     relevant = np.diff(grades.indptr)
     options = {"metric": metric, "n_jobs": n_jobs}
     where = as_filter(None, sizes, known_rows(m))
-    search = Search(points, references, None, where, most, options, False)
+    search = RankingSearch(points, references, None, where, most, options, False)
     values = {key: np.full((3, n), np.nan) for key in wanted}
     for block in search.blocks(most, most):
         some = relevant[block.rows] > 0

@@ -19,7 +19,7 @@ from metricfast.distances.filters import Filter, LabelFilter, as_filter, known_r
 from metricfast.distances.neighbors import SearchMetric, check_metric
 from metricfast.metrics._classes import CLASS_METRICS
 from metricfast.metrics._continuous import CONTINUOUS_METRICS, LabelDistances
-from metricfast.metrics._ranking import Search
+from metricfast.metrics._ranking import RankingSearch
 from metricfast.metrics._score import RetrievalReport, Score, check_confidence, score_of
 from metricfast.metrics._selection import (
     METRICS,
@@ -222,7 +222,7 @@ def metric_values(
             groups = groups, groups
         allowed = _without_group(allowed, groups, (labels, database_labels), sizes)
     most = max(each for _, each in wanted.values())
-    search = Search(
+    search = RankingSearch(
         points, references, as_exclude(exclude, *sizes), allowed, most,
         {**maps, "n_jobs": n_jobs}, verbose,
     )  # fmt: skip
@@ -279,13 +279,13 @@ def both_sides(estimator: Any, X: Any) -> tuple[Any, Any]:
     return final.transform(X, side="query"), final.transform(X, side="database")
 
 
-def _among(search: Search) -> bool:
+def _among(search: RankingSearch) -> bool:
     """Return whether the queries (or an even sample of 20) are rows of the database."""
     points, references, some = search.queries, search.database, search.sample
     return bool((references[search.nearest[some]] == points[some]).all())
 
 
-def _check_candidates(wanted: Wanted, search: Search) -> None:
+def _check_candidates(wanted: Wanted, search: RankingSearch) -> None:
     candidates = search.n_candidates[search.n_candidates > 0]
     available = int(candidates.min(initial=len(search.database)))
     if not len(candidates):
@@ -301,7 +301,7 @@ def _check_candidates(wanted: Wanted, search: Search) -> None:
         )
 
 
-def _warn_of_ranking(search: Search, seconds: float) -> None:
+def _warn_of_ranking(search: RankingSearch, seconds: float) -> None:
     """Warn if ranking all references takes minutes; `seconds` are for a query and a reference."""
     n, m = len(search.queries), len(search.database)
     n_threads = as_threads(search.options["n_jobs"])
@@ -323,7 +323,7 @@ def _score(name: str, results: Array, confidence: float) -> Score:
 
 
 def _judge_classes(
-    search: Search, asked: _Asked, labels: Any, database_labels: Any, baselines: bool
+    search: RankingSearch, asked: _Asked, labels: Any, database_labels: Any, baselines: bool
 ) -> None:
     m = len(search.database)
     relevant, is_hit, classes = _relevance(search, labels, database_labels)
@@ -355,7 +355,7 @@ def _judge_classes(
             oracle[rows] = metric.oracle(relevant[rows], k)
 
 
-def _judge_shots(search: Search, asked: _Asked, labels: Any, database_labels: Any) -> None:
+def _judge_shots(search: RankingSearch, asked: _Asked, labels: Any, database_labels: Any) -> None:
     names, sizes = ("labels", "database_labels"), (len(search.queries), len(search.database))
     _, codes, references = as_common_codes(labels, database_labels, names, sizes)
     most, n_classes = max(k for _, k, *_ in asked), int(max(codes.max(), references.max())) + 1
@@ -390,7 +390,7 @@ def _without_group(
 
 
 def _relevance(
-    search: Search, labels: Any, database_labels: Any
+    search: RankingSearch, labels: Any, database_labels: Any
 ) -> tuple[Integers, Callable[[Integers, Integers], Any], tuple[Integers, Integers] | None]:
     """Return the number of relevant references of each query, and a function that marks them.
 
@@ -436,7 +436,7 @@ def _relevance(
 
 
 def _judge_continuous(
-    search: Search,
+    search: RankingSearch,
     asked: _Asked,
     labels: Any,
     database_labels: Any,

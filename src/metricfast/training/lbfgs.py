@@ -18,11 +18,11 @@ from sklearn.exceptions import ConvergenceWarning
 from metricfast._core.warn import warn_user
 from metricfast.training.history import DivergedError, History, Vector
 
-Function = Callable[[Vector], tuple[float, Vector]]
+_Function = Callable[[Vector], tuple[float, Vector]]
 
 
 def minimize_smooth(
-    fun: Function,
+    fun: _Function,
     x0: Vector,
     history: History,
     *,
@@ -63,7 +63,7 @@ def minimize_smooth(
 
 
 def minimize_hinge(
-    fun: Function,
+    fun: _Function,
     x0: Vector,
     history: History,
     *,
@@ -176,7 +176,7 @@ def _descent(gradient: Vector, pairs: Sequence[_Pair], x: Vector) -> Vector:
 
 
 def _weak_wolfe(
-    fun: Function, x: Vector, value: float, gradient: Vector, direction: Vector
+    fun: _Function, x: Vector, value: float, gradient: Vector, direction: Vector
 ) -> tuple[Vector, float, Vector] | None:
     """Find a step that satisfies the weak Wolfe conditions, if possible.
 

@@ -33,10 +33,10 @@ _PER_FIT = 6
 # Maximum number of points to estimate the spread of features.
 _SAMPLE = 1000
 # Points and weights.
-Sample = tuple[Array, Floats]
+_Sample = tuple[Array, Floats]
 
 
-def representative_sample(points: Any, labels: Array, sample_weight: ArrayLike | None) -> Sample:
+def representative_sample(points: Any, labels: Array, sample_weight: ArrayLike | None) -> _Sample:
     """Return up to 1000 points of known classes and positive weight."""
     weights = repetitions(check_sample_weight(sample_weight, len(points)), len(points))
     known = np.flatnonzero((weights > 0) & (check_partial_target(labels)[1] >= 0))
@@ -52,7 +52,7 @@ def half_of_pairs(pairs: TupleSet) -> dict[str, Any]:
 def shrink_metric(
     learner: Any,
     learn: Callable[[], None],
-    sample: Sample,
+    sample: _Sample,
     given: tuple[Any, Array, ArrayLike | None, dict[str, Any]],
     params: dict[str, Any],
     span: GivenAxes,
@@ -136,7 +136,7 @@ def shrink_by_tuples(learner: Any, tuples: TupleSet) -> None:
 
 
 def _judged_shares(
-    judge: Judge, learner: Any, tuples: TupleSet, held: NDArray[np.bool_], sample: Sample,
+    judge: Judge, learner: Any, tuples: TupleSet, held: NDArray[np.bool_], sample: _Sample,
     span: GivenAxes,
 ) -> Judgement:  # fmt: skip
     """Judge the shares of the given distance by the order of held-out tuples."""
@@ -197,7 +197,7 @@ class _Moves:
     """Maps of metrics interpolated between a learned metric and simpler ones."""
 
     def __init__(
-        self, components: Any, sample: Sample, n_components: int | None, span: GivenAxes
+        self, components: Any, sample: _Sample, n_components: int | None, span: GivenAxes
     ) -> None:
         self._given, self._span, self._n_components = components, span, n_components
         X, exponent = center_and_rescale(sample[0])
