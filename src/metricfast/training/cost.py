@@ -10,8 +10,8 @@ from metricfast._core.warn import warn_if_long
 from metricfast.training.solvers import Solver
 
 # Seconds of a thread: for a pair of points, and for each of its coordinates; for an entry of a map
-# and a point, and for a step of the solver.
-_PAIR, _COORDINATE, _PRODUCT, _CHANGE = 2e-9, 1.25e-10, 4e-10, 6e-9
+# and a point, and an entry and a step of the solver; for a step.
+_PAIR, _COORDINATE, _PRODUCT, _CHANGE, _STEP = 2e-9, 1.25e-10, 4e-10, 6e-9, 1e-3
 # Seconds over features cubed, for a decomposition of a matrix and a few products.
 _DECOMPOSITION = 1e-9
 # Trainings of a linear map that take as long as a learner, if several are compared.
@@ -37,7 +37,8 @@ def warn_of_cost(
     width = int(shapes[-1][0]) if shapes else 0  # `Identity` has no parameters
     pairs = float(n_points) * n_compared * (_PAIR + width * _COORDINATE)
     changes = n_entries * (n_points * _PRODUCT + n_points / batch * _CHANGE)
-    seconds, size = n_iter * (pairs + changes), _COPIES * 8 * n_entries / 2**30
+    steps = n_points / batch * _STEP
+    seconds, size = n_iter * (pairs + changes + steps), _COPIES * 8 * n_entries / 2**30
     work = f"changes all {n_entries:,} parameters"
     faster = "a small n_components, such as 64, or PCA of the points before `fit`"
     if pairs > changes:
@@ -46,6 +47,9 @@ def warn_of_cost(
     if pairs > changes and solver.by_batches:
         work = f"compares {n_points:,} points with {n_compared:,} each"
         faster = "a smaller max_epochs"
+    if steps > max(pairs, changes):
+        work = f"takes {n_points // batch:,} steps"
+        faster = "a smaller max_epochs, or larger batches"
     work = f"Each iteration {work}: {n_iter} iterations, and some more for the judge,"
     memory = f"{size:,.1f} GiB" if size > _LARGE else ""
     warn_if_long(seconds, work, faster, as_threads(n_jobs), memory)
