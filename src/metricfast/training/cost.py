@@ -36,8 +36,8 @@ def warn_of_cost(
     n_entries = sum(math.prod(map(int, shape)) for shape in shapes)
     width = int(shapes[-1][0]) if shapes else 0  # `Identity` has no parameters
     pairs = float(n_points) * n_compared * (_PAIR + width * _COORDINATE)
-    changes = n_entries * (n_points * _PRODUCT + n_points / batch * _CHANGE)
-    steps = n_points / batch * _STEP
+    n_steps = n_points / int(batch)
+    changes, steps = n_entries * (n_points * _PRODUCT + n_steps * _CHANGE), n_steps * _STEP
     seconds, size = n_iter * (pairs + changes + steps), _COPIES * 8 * n_entries / 2**30
     work = f"changes all {n_entries:,} parameters"
     faster = "a small n_components, such as 64, or PCA of the points before `fit`"
@@ -48,7 +48,7 @@ def warn_of_cost(
         work = f"compares {n_points:,} points with {n_compared:,} each"
         faster = "a smaller max_epochs"
     if steps > max(pairs, changes):
-        work = f"takes {n_points // batch:,} steps"
+        work = f"takes {n_steps:,.0f} steps"
         faster = "a smaller max_epochs, or larger batches"
     work = f"Each iteration {work}: {n_iter} iterations, and some more for the judge,"
     memory = f"{size:,.1f} GiB" if size > _LARGE else ""

@@ -96,7 +96,7 @@ class _OASIS(CallbackMixin, BilinearMixin):
         order = np.arange(len(index))
         work = f"Passing {n_passes} times over {len(index):,} triplets"
         faster = "a smaller max_iter, fewer triplets, or PCA of the points before `fit`"
-        seconds = n_passes * len(index) * (_TRIPLET + _ENTRY * points.shape[1] ** 2)
+        seconds = int(n_passes) * len(index) * (_TRIPLET + _ENTRY * points.shape[1] ** 2)
         warn_if_long(seconds, work, faster)
 
         def set_fitted() -> None:
