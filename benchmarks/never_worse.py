@@ -1,7 +1,7 @@
 """Study: is a learner with its default parameters ever worse than the distance one has?
 
     python -m benchmarks.never_worse [--data PATTERN]... [--learner PATTERN]...
-                                     [--splits N] [--n-jobs N]
+                                     [--splits N] [--n-jobs N] [--unit UNIT]
     python -m benchmarks.never_worse --list
 
 Prints a line for each kind of data, each learner and each metric of retrieval: the share of
@@ -67,6 +67,7 @@ from benchmarks import data, never_worse_adapters, study_defaults
 from metricfast import EmbeddingLearner, losses
 from metricfast.embeddings import Asymmetric, Linear
 from metricfast.metrics import retrieval_report
+from metricfast.selection import Judge
 
 ERRORS = 2.0
 HEAD = ("data", "new at test", "learner", "metric", "given", "standardised", "learned")
@@ -337,10 +338,11 @@ def _values(kind: Kind, split: Split, queries: Any, database: Any, n_jobs: int) 
     return {name: report[name].values for name in kind.metrics}
 
 
-def _fit(learner: str, split: Split, seed: int, n_jobs: int) -> tuple[Any, Any]:
-    """Return embedded queries and embedded database."""
+def _fit(learner: str, split: Split, seed: int, n_jobs: int, unit: str = "auto") -> tuple[Any, Any]:
+    """Return embedded queries and embedded database; the judge holds out `unit`."""
     width = min(split.train[0].shape[1], split.database[0].shape[1])
-    model = make(learner, width, random_state=seed, n_jobs=n_jobs)
+    params = {} if unit == "auto" else {"judge": Judge(unit=unit)}
+    model = make(learner, width, random_state=seed, n_jobs=n_jobs, **params)
     if learner.startswith("maps-"):
         model.fit(*split.train, *split.second)
     else:
@@ -364,7 +366,9 @@ class Row(NamedTuple):
     below: bool
 
 
-def compare(name: str, learners: list[str], n_splits: int, n_jobs: int) -> Iterator[Row]:
+def compare(
+    name: str, learners: list[str], n_splits: int, n_jobs: int, unit: str = "auto"
+) -> Iterator[Row]:
     """Print and yield the rows of a kind of data."""
     kind = KINDS[name]
     arrays = kind.read()
@@ -380,7 +384,7 @@ def compare(name: str, learners: list[str], n_splits: int, n_jobs: int) -> Itera
         try:
             for seed, split in enumerate(splits):
                 start = time.process_time()
-                embedded = _fit(learner, split, seed, n_jobs)
+                embedded = _fit(learner, split, seed, n_jobs, unit)
                 seconds.append(time.process_time() - start)
                 values.append(_values(kind, split, *embedded, n_jobs))
         except ValueError as error:
@@ -462,6 +466,10 @@ def main() -> None:
     parser.add_argument("--learner", action="append", metavar="PATTERN", help="learners")
     parser.add_argument("--splits", type=int, default=5, help="number of splits of each kind")
     parser.add_argument("--n-jobs", type=int, default=1, help="number of threads")
+    parser.add_argument(
+        "--unit", choices=["auto", "points", "classes"], default="auto",
+        help="what the judge holds out; adapters have no unit",
+    )  # fmt: skip
     parser.add_argument("--list", action="store_true", help="print kinds of data and learners")
     options = parser.parse_args()
     kinds = choose_names([*KINDS, *never_worse_adapters.KINDS], options.data, "--data")
@@ -474,7 +482,7 @@ def main() -> None:
     rows: list[Row] = []
     with threadpool_limits(options.n_jobs):
         for name in kinds:
-            rows_of = compare if name in KINDS else compare_adapters
+            rows_of = partial(compare, unit=options.unit) if name in KINDS else compare_adapters
             try:
                 rows += rows_of(name, learners, options.splits, options.n_jobs)
             except FileNotFoundError as error:

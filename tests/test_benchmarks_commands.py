@@ -347,6 +347,9 @@ def test_never_worse(run):
     assert "Below by more than two standard errors: " in text.splitlines()[-1]
     with pytest.raises(SystemExit, match="--learner RCA: there are Covariance, LFDA, "):
         run("benchmarks.never_worse --learner RCA")
+    alone = "benchmarks.never_worse --splits 1 --data few-points --learner LFDA --unit "
+    assert run(alone + "classes").count("| +0.0000 | 0.0000 |") == 2  # of two classes, none is held
+    assert "| +0.0000 | 0.0000 |" not in run(alone + "points")
 
 
 @pytest.mark.filterwarnings("ignore")
