@@ -40,6 +40,7 @@ from thinned import thinned
 
 import metricfast
 from metricfast import LMNN, MultiMetricLMNN, metrics
+from metricfast.selection._measures import Search
 from metricfast.solvers import Adam
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -428,8 +429,9 @@ def test_the_study_of_the_judge_chooses_as_fit_does(name):
     chosen = study_judge.choose_by(found, "neighbors", guarded=True, errors=2)
     learner = never_worse.make(name, 0, random_state=0).fit(*split.train)
     assert chosen == learner.judgement_.chosen > 0
-    points = [a for X, y in split[1:3] for a in (learner.transform(X).astype(np.float32), y)]
-    np.testing.assert_array_equal(found.test[chosen], study_judge.all_costs(*points, None).mean(0))
+    search = Search(*(learner.transform(X).astype(np.float32) for X, _ in split[1:3]))
+    costs = study_judge.all_costs(search, *(y for _, y in split[1:3]), None)
+    np.testing.assert_array_equal(found.test[chosen], costs.mean(0))
 
 
 @pytest.mark.filterwarnings("ignore")
