@@ -25,6 +25,7 @@ from metricfast.learners.embedding.adapter_training import (
     identity,
     one_sided,
     projection,
+    stay,
 )
 from metricfast.learners.embedding.metric import EmbeddedMetricMixin
 from metricfast.learners.embedding.pairs import Pairs, load_pairs
@@ -92,8 +93,7 @@ class AdapterLearner(CallbackMixin, EmbeddedMetricMixin):
         Continue from the map of the last fit, if there is one, which new pairs may improve. Give
         new pairs alone: the judge would find the map too good on pairs that it has learned from.
         The judge compares with it in place of the points as given: if no map is better on held-out
-        pairs by one standard error, it stays, without a warning. Points as given may still win. The
-        penalty of the change is one number, not chosen by the judge, which takes less time.
+        pairs by one standard error, it stays, without a warning. Points as given may still win.
     callbacks : iterable of callables, optional
         Each is called with a `metricfast.callbacks.SolverState` after every iteration of the last
         training, the one of all pairs; the judge's own are not reported. One that returns True ends
@@ -349,7 +349,7 @@ class AdapterLearner(CallbackMixin, EmbeddedMetricMixin):
                     f"warm_start needs a map of the same shape as in the fit before, {last.shape}, "
                     f"got {shape}: set warm_start=False."
                 )
-            return [(LAST, lambda pairs: last.astype(pairs.queries.dtype)), *unchanged]
+            return [(LAST, partial(stay, last)), *unchanged]
         if self.n_components is not None:
             return [*unchanged, ("projection", partial(projection, self.n_components_))]
         if self.side == "both":

@@ -37,8 +37,7 @@ Start = Callable[[Pairs], Array]
 # The start of `warm_start`.
 LAST = "last fit"
 # The weight of the penalty that is tried first, and how often it is doubled or halved, at most.
-# From the map of the last fit, one weight is tried alone: the first one, halved so often.
-_PENALTY, _DOUBLED, _FROM_LAST = 0.8, 6, -1
+_PENALTY, _DOUBLED = 0.8, 6
 # Weights of the penalty of a regression, as shares of the mean square of features.
 _RIDGES = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
 # Weights of the identity in an orthogonal map, in the same unit, if widths agree. And the share of
@@ -75,6 +74,11 @@ def projection(n_components: int, pairs: Pairs) -> Array:
     moments = sum(X.T @ X for X in (pairs.queries, pairs.database))
     directions = np.linalg.eigh(moments)[1][:, ::-1][:, :n_components].T
     return np.ascontiguousarray(directions, pairs.queries.dtype)
+
+
+def stay(L: Array, pairs: Pairs) -> Array:
+    """Return a map as it is."""
+    return L.astype(pairs.queries.dtype)
 
 
 def one_sided(side: str, same_width: bool, rank: int | None = None) -> list[tuple[str, Start]]:
@@ -343,13 +347,8 @@ class AdapterTraining:
         if not folds:
             return [_Candidate(*self._first)]
         weight = weights_of(folds)
-        costs = np.array(
-            [
-                np.concatenate([self.costs(start(f.pairs), [f.held_out]) for f in folds])
-                for _, start in self.starts
-            ]
-        )
-        tried = [_Candidate(*each, costs=row) for each, row in zip(self.starts, costs, strict=True)]
+        tried = [_Candidate(*each, costs=self._costs_of(folds, each[1])) for each in self.starts]
+        costs = np.array([each.costs for each in tried])
         best = choose(costs, weight, errors=errors)
         if not self._may_stay:
             ranked = np.argsort(means(costs, weight), kind="stable")
@@ -359,8 +358,7 @@ class AdapterTraining:
         for i in sorted({0, *self._rivals(tried, costs, weight, best)}):
             for fold in folds:
                 fold.begin(tried[i].start)
-            found = self._search(folds, weight, tried[i].name == LAST)
-            for place, (halvings, row) in enumerate(sorted(found.items())):
+            for place, (halvings, row) in enumerate(sorted(self._search(folds, weight).items())):
                 tried.append(
                     replace(
                         tried[i], halvings=halvings, costs=row,
@@ -435,17 +433,15 @@ class AdapterTraining:
         other = others[int(means(costs[others], weight).argmin())]
         return [best, other] if excess(costs[other], costs[best], weight) <= _RIVAL else [best]
 
-    def _search(self, folds: list[_Fold], weight: Floats, alone: bool) -> dict[int, Floats]:
+    def _search(self, folds: list[_Fold], weight: Floats) -> dict[int, Floats]:
         """Return the costs of maps by how often the weight of the penalty is halved.
 
-        The weight is halved as long as this is better, or else doubled. If `alone`, one is tried.
+        The weight is halved as long as this is better, or else doubled.
         """
 
         def costs(i: int, before: int) -> Floats:
             return np.concatenate([fold.train(i, before) for fold in folds])
 
-        if alone:
-            return {_FROM_LAST: costs(_FROM_LAST, 0)}
         found = {0: costs(0, 0)}
         for step in (1, -1):
             for i in range(step, step * (_DOUBLED + 1), step):
@@ -467,6 +463,10 @@ class AdapterTraining:
             if n_values >= ENOUGH:
                 break
         return folds
+
+    def _costs_of(self, folds: list[_Fold], start: Start) -> Floats:
+        """Return the costs of a start."""
+        return np.concatenate([self.costs(start(f.pairs), [f.held_out]) for f in folds])
 
     def costs(self, L: Array, parts: Sequence[Pairs]) -> Floats:
         """Return the costs of a map: a number for each pair or query of all parts."""
