@@ -88,7 +88,7 @@ ADAM = solvers.Adam(max_epochs=50)
 COSTS = {
     "pairs": ([(10, 10)], 60_000, 60_000, 60_000, solvers.LBFGS(), "all pairs of 60,000 .*adam"),
     "parameters": ([(9000, 9000)], 3000, 128, 128, ADAM, r"all 81,000,000 .* 3\.6 GiB.* PCA"),
-    "steps": ([(8, 8)], 300_000, 128, 128, ADAM, "takes 2,344 steps.* max_epochs, or larger"),
+    "steps": ([(8, 8)], 100_000, 128, 8, ADAM, "takes 12,500 steps.* max_epochs, or larger"),
     "batches": ([(64, 64)], 10**6, 5000, 500, ADAM, r"1,000,000 points with 5,000 .* max_epochs"),
 }
 
@@ -127,6 +127,14 @@ def test_trainings_are_warned_of(learner, monkeypatch):
     monkeypatch.setattr(warn, "LONG", 0.0)
     with pytest.warns(UserWarning, match=r"may take 1 minute\(s\)"):
         learner.fit(X, Y)
+
+
+def test_a_step_of_few_anchors_counts(monkeypatch):
+    monkeypatch.setattr(warn, "LONG", 0.5)
+    learner = mf.LogRatioLearner(max_epochs=50, judge=None, n_anchors=1)
+    with pytest.warns(UserWarning, match=f"takes {len(X)} steps"):
+        learner.fit(X, X[:, 0])
+    learner.set_params(n_anchors=len(X) // 8).fit(X, X[:, 0])
 
 
 def test_reports_and_comparisons_are_warned_of(monkeypatch):

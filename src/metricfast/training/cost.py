@@ -11,7 +11,7 @@ from metricfast.training.solvers import Solver
 
 # Seconds of a thread: for a pair of points, and for each of its coordinates; for an entry of a map
 # and a point, and an entry and a step of the solver; for a step.
-_PAIR, _COORDINATE, _PRODUCT, _CHANGE, _STEP = 2e-9, 1.25e-10, 4e-10, 6e-9, 1e-3
+_PAIR, _COORDINATE, _PRODUCT, _CHANGE, _STEP = 2e-9, 1.25e-10, 4e-10, 6e-9, 4e-4
 # Seconds over features cubed, for a decomposition of a matrix and a few products.
 _DECOMPOSITION = 1e-9
 # Trainings of a linear map that take as long as a learner, if several are compared.
@@ -30,7 +30,7 @@ def warn_of_cost(
 
     `shapes`: of the parameters; the last has as many rows as there are components or proxies.
     `n_compared`: the number of points that a point is compared with in an iteration.
-    `batch`: the number of points of a step.
+    `batch`: the number of points, or anchors, of a step.
     """
     n_iter = min(solver.n_iter, _ITERATIONS)
     n_entries = sum(math.prod(map(int, shape)) for shape in shapes)

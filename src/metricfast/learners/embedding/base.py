@@ -297,7 +297,8 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddedMetricMixin):
         n, shapes = samples.X.shape[0], [array.shape for array in start]
         batch = min(n, self.batch_size or _USUAL_BATCH) if plan.solver.by_batches else n
         compared = samples.points.X.shape[0] if self.database == "all" else batch
-        warn_of_cost(shapes, n, compared, batch, plan.solver, self.n_jobs)
+        step = getattr(plan.parts[2], "n_anchors", batch) if plan.solver.by_batches else n
+        warn_of_cost(shapes, n, compared, step, plan.solver, self.n_jobs)
         if kept is not None:
             arrays = kept[0] if kept[1] is None else [*kept[0], kept[1]]
             if [array.shape for array in arrays] != [array.shape for array in start]:
