@@ -58,34 +58,34 @@ class Filter(NamedTuple):
             mask = np.ascontiguousarray(mask[..., part])
         return Filter(mask, labels and labels._replace(points=labels.points[part]))
 
-    def groups(self, n: int) -> tuple[list[tuple[Any, Integers]], Integers | None]:
+    def groups(self, n: int) -> list[tuple[Any, Integers | None]]:
         """Group n queries by the points that they may find.
 
         Returns
         -------
-        groups : list of (queries, points)
-            All queries for a mask, or the queries of each large class for equal labels.
-        rest : ndarray of int64, or None
-            The queries in no group; None for all.
+        list of (queries, points)
+            All queries for a mask, or the queries of each large class for equal labels; and the
+            other queries, with None for the points that this filter leaves to each.
         """
         mask, labels = self
         if mask is not None and self.alike:
-            return [(slice(None), np.flatnonzero(mask))], np.empty(0, np.int64)
+            return [(slice(None), np.flatnonzero(mask))]
         if mask is not None or labels is None or not labels.equal or n < _LARGE_CLASS:
-            return [], None
+            return [(slice(None), None)]
         queries, points = (np.argsort(each, kind="stable") for each in labels[:2])
         sought = labels.queries[queries]
         names, starts, sizes = np.unique(
             labels.points[points], return_index=True, return_counts=True
         )
         first, last = np.searchsorted(sought, names), np.searchsorted(sought, names, "right")
-        groups = [
-            (queries[first[c] : last[c]], points[starts[c] : starts[c] + sizes[c]])
-            for c in np.flatnonzero(np.minimum(sizes, last - first) >= _LARGE_CLASS)
+        large = np.flatnonzero(np.minimum(sizes, last - first) >= _LARGE_CLASS)
+        groups: list[tuple[Any, Integers | None]] = [
+            (queries[first[c] : last[c]], points[starts[c] : starts[c] + sizes[c]]) for c in large
         ]
         if not groups:
-            return [], None
-        return groups, np.setdiff1d(queries, np.concatenate([some for some, _ in groups]))
+            return [(slice(None), None)]
+        rest = np.setdiff1d(queries, np.concatenate([some for some, _ in groups]))
+        return [*groups, (rest, None)] if len(rest) else groups
 
     def allows(self, queries: Integers, points: Integers) -> Mask:
         """Return whether queries may find points; both index arrays are broadcast."""

@@ -314,31 +314,29 @@ def kneighbors(
     distances = np.empty((len(query), n_neighbors), common_precision(query, base))
     indices = np.empty(distances.shape, np.int64)
     if not on_disk(query, base):
-        groups, rest = filtered.groups(len(query))
-        images, points = embedded(query, base, maps, threads, metric) if groups else (query, base)
+        groups, images, points = filtered.groups(len(query)), query, base
+        if any(rows is not None for _, rows in groups):
+            images, points = embedded(query, base, maps, threads, metric)
+            distances.fill(np.inf)
+            indices.fill(-1)
         for some, rows in groups:
             near, found = distances[some], indices[some]
-            near[:], found[:] = np.inf, -1
-            k = min(n_neighbors, len(rows))
-            if k > 0:
-                out = None if left_out is None else rows_among(left_out[some], rows)
+            out = None if left_out is None else left_out[some]
+            if rows is None:
+                get_kernels().kneighbors(
+                    query[some], base, maps, n_neighbors,
+                    (out, *filtered.of_queries(some).arguments()), squared, near, found, threads,
+                    None, metric,
+                )  # fmt: skip
+            elif len(rows):
+                k = min(n_neighbors, len(rows))
+                out = None if out is None else rows_among(out, rows)
                 get_kernels().kneighbors(
                     images[some], points[rows], (None, None), k, (out, None, None), squared,
                     near[:, :k], found[:, :k], threads, None, metric,
                 )  # fmt: skip
                 name_rows(found[:, :k], rows)
             distances[some], indices[some] = near, found
-        if rest is None or len(rest):
-            some = slice(None) if rest is None else rest
-            near, found = distances[some], indices[some]
-            out = None if left_out is None else left_out[some]
-            get_kernels().kneighbors(
-                query[some], base, maps, n_neighbors,
-                (out, *filtered.of_queries(some).arguments()), squared, near, found, threads, None,
-                metric,
-            )  # fmt: skip
-            if rest is not None:
-                distances[rest], indices[rest] = near, found
         return distances, indices
     for part in search_by_blocks(query, base, maps, left_out, 64 * n_neighbors, threads, metric):
         best, some_queries = Nearest(n_neighbors, metric), filtered.of_queries(part.rows)
