@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from scipy.special import log_softmax
-from sklearn.utils import gen_batches
 
 import metricfast.losses as losses
 from metricfast._core.memory import block_rows
@@ -141,7 +140,9 @@ class _Likelihood:
         embedded = self._means @ L.T
         towards, squares = embedded @ L, np.einsum("ij,ij->i", embedded, embedded)
         value, cross, sums = 0.0, np.zeros_like(self._means), np.zeros(len(embedded))
-        for block in gen_batches(len(labels), block_rows(_ARRAYS * 8 * len(embedded))):
+        size = block_rows(_ARRAYS * 8 * len(embedded))
+        for start in range(0, len(labels), size):
+            block = slice(start, start + size)
             own = np.arange(len(labels[block])), labels[block]
             scores = apply_map(X[block], towards, loss.n_jobs).astype(np.float64)
             scores -= squares / 2
