@@ -146,15 +146,15 @@ def test_only_dispatch_imports_compiled_modules() -> None:
 # What deals parts outside of `selection/`: validation points of one training, which no judge uses,
 # predictors that vote, and the demo.
 DEALERS = {"training/stopping", "predictors/soft_training", "_demo"}
-# What tests evidence outside: intervals of scores, tests between learners that are corrected for
-# their number, and the standard error in a report of pairs.
+# Modules outside of `selection/` with intervals of scores, corrected tests between learners, or the
+# standard error of a report of pairs.
 TESTERS = {"metrics/_score", "comparison/statistics", "metrics/_pairs"}
 DRAWS = {"permutation", "permuted", "shuffle", "choice", "array_split"}
 RANDOM = re.compile(r"\.(rand|random|random_sample|uniform)\(")
 HELD_OUT = re.compile(
     r"_?(train|tests?|held(_out)?|((of|each|n)_)?(folds?|splits)|valid|validation)"
 )
-# What is no test in scipy.stats.
+# Functions of scipy.stats that are not tests.
 PLAIN = {"rankdata", "mode"}
 
 

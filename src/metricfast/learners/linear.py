@@ -180,7 +180,7 @@ class LinearLearner(TrainedLearner, MahalanobisMixin):
     def _warn_of_cost(
         self, shape: tuple[int, int], n: int, samples: Samples, solver: Solver
     ) -> None:
-        """Warn before a training that may take minutes; `shape` is that of the map."""
+        """Warn before a training that may take minutes. `shape`: the shape of the map."""
         if not solver.by_batches:
             warn_of_cost([shape], n, n, n, solver, self.n_jobs)
 

@@ -23,6 +23,7 @@ from metricfast.training.objective import Objective
 from metricfast.training.samples import Samples
 from metricfast.training.solvers import Solver
 from metricfast.training.splits import Split, splits_of
+from metricfast.training.train import solve
 
 # Errors of a training on a part of the points.
 _FAILURES = (DivergedError, ValueError, np.linalg.LinAlgError)
@@ -128,7 +129,7 @@ def select_training(
 
 
 def _beside(costs: Array, more: Array) -> Array:
-    """Return the costs of further points beside those of others; no others are of shape (1, 0)."""
+    """Append the costs of further points; `costs` has shape (1, 0) before the first points."""
     return join_parts([costs, more]) if costs.size else more
 
 
@@ -179,8 +180,8 @@ def _begin_on_all(candidates: Candidates, data: Samples, solver: Solver) -> None
     objective = candidates.begin(data, candidates.given)
     history = objective.history(np.random.RandomState(0), quiet=True)
     history.max_iter = 1
-    with np.errstate(all="ignore"), one_blas_thread(), without_advice():
-        solver.minimize(objective, history, objective.batches(history.rng, solver))
+    with np.errstate(all="ignore"), without_advice():
+        solve(objective, history, solver)
 
 
 def _goals(costs: Array) -> Array:

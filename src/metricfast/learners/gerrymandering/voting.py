@@ -38,7 +38,7 @@ def largest_cost(loss: Gerrymander) -> float:
 
 def vote_loss(estimator: Any, n_classes: int) -> Gerrymander:
     """Return the vote loss of a learner with class indices as labels."""
-    matrix = getattr(estimator, "_costs", None)  # those of a regressor
+    matrix = getattr(estimator, "_costs", None)  # regressors compute their costs
     if matrix is None and estimator.loss_matrix is None:
         matrix = 1.0 - np.eye(n_classes)  # indexed by class, independent of the batch
     elif matrix is None:

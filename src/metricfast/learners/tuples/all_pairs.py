@@ -73,7 +73,7 @@ def statistics_of_classes(
 
 
 def sums_of(statistics: Statistics) -> ScatterStatistics:
-    """Return the sums over similar and over dissimilar pairs, as those of :func:`pair_sums`."""
+    """Return the sums over similar and dissimilar pairs, in the form of :func:`pair_sums`."""
     if isinstance(statistics, _Pairs):
         return statistics.pairs
     return _pairs_of_cells(*statistics.sums)

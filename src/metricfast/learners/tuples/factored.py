@@ -80,7 +80,7 @@ class FactoredLearner(CallbackMixin):
 
 
 class _Gaps:
-    """How far from optimal factors are, as metrics of a history, which end the training."""
+    """The distance of each factor from the optimum. Training ends when it is small enough."""
 
     def __init__(self, function: Function, tol: float) -> None:
         self.values: dict[str, list[float]] = {}

@@ -51,7 +51,7 @@ class _SDML(CallbackMixin, MahalanobisMixin):
 
     @property
     def _spans(self) -> bool:
-        """Whether the metric may be learned in the span of the points."""
+        """Whether the result is invariant to rotations, so that the span is enough."""
         return is_identity(self.prior)
 
     def _learn(self, statistics: Statistics, shrinkage: float) -> None:

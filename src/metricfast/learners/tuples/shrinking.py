@@ -28,7 +28,7 @@ _FRACTIONS = (1.0, 0.6, 0.1)
 # The shares of the given distance that are scored on held-out tuples, and the maximum number of
 # these.
 _GIVEN_SHARES, _JUDGES = (1.0, 0.6, 0.3, 0.1, 0.0), 5000
-# How many decompositions of a matrix take as long as a fit, at most.
+# A fit takes at most as long as this number of decompositions of a matrix.
 _PER_FIT = 6
 # Maximum number of points to estimate the spread of features.
 _SAMPLE = 1000
