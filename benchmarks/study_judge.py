@@ -27,7 +27,7 @@ import argparse
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import partial
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -41,6 +41,8 @@ from benchmarks.never_worse import CLASSES, POINTS, Kind, Split, choose_names, m
 from metricfast.learners.base.closed_form import ClosedFormLearner
 from metricfast.selection import Judge, _judge
 from metricfast.selection._evidence import choose
+from metricfast.selection._folds import SettledJudge
+from metricfast.selection._judge import Verdict
 from metricfast.selection._measures import MEASURES, Search
 from metricfast.training import model_selection
 
@@ -112,21 +114,20 @@ def record(learner: Any, split: Split, unit: str = "auto") -> Record | None:
 
     def see(judge: Any, names: Any, costs: Any, weight: Any, *rest: Any, **how: Any) -> Any:
         if isinstance(judge, AllMeasures):  # not the judge of a start
-            seen.append((names, costs, weight, how))
+            seen.append((costs, weight, how))
         return judge_costs(judge, names, costs, weight, *rest, **how)
 
     def try_on_queries(fitted: Any) -> None:
         Z, Z_database = (fitted.transform(X).astype(np.float32) for X in (Q, D))
         test.append(all_costs(Search(Z, Z_database, exclude), y, labels, None).mean(axis=0))
 
-    def take(start: str, n_iter: int, plan: Any, candidates: Any, *_: Any) -> Any:
-        special = {"": candidates.given, "init": None}  # the given distance has no start in names
-        return model_selection.Choice(special.get(start, start), n_iter)
+    def settle(*setting: Any) -> SettledJudge:
+        return SettledJudge(_verdict=Verdict(replace(learner.judgement_, chosen=1), setting, False))
 
     patches = [patch.object(each, "judge_costs", see) for each in (_judge, model_selection)]
     with patches[0], patches[1]:
         learner.set_params(judge=AllMeasures(unit=unit)).fit(*points)
-    ((names, costs, weight, how),) = seen
+    ((costs, weight, how),) = seen
     if not costs.size:
         return None
     if isinstance(learner, ClosedFormLearner):
@@ -135,10 +136,11 @@ def record(learner: Any, split: Split, unit: str = "auto") -> Record | None:
             learner._published = setting
             try_on_queries(learner.fit(*points))
     else:
-        for start, n in Counter(name.rpartition(", ")[0] for name in names).items():
+        given, *others = how["settings"]
+        for start, n in [(given[0], 1), *Counter(start for start, _ in others).items()]:
             for n_iter in sorted({0, n - 1}):
                 n_rows = len(test) + max(1, n_iter)
-                learner._choose = partial(take, start, n_iter)
+                learner.judge = settle(start, n_iter)
                 learner.callbacks = [lambda state: try_on_queries(state.estimator)] * (n_iter > 0)
                 learner.fit(*points)
                 if n_iter == 0:

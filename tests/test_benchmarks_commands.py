@@ -432,6 +432,11 @@ def test_the_study_of_the_judge_chooses_as_fit_does(name):
     search = Search(*(learner.transform(X).astype(np.float32) for X, _ in split[1:3]))
     costs = study_judge.all_costs(search, *(y for _, y in split[1:3]), None)
     np.testing.assert_array_equal(found.test[chosen], costs.mean(0))
+    (queries, y), (database, labels) = split[1:3]
+    search = Search(queries.astype(np.float32), database.astype(np.float32))
+    costs = study_judge.all_costs(search, y, labels, None)
+    np.testing.assert_array_equal(found.test[0], costs.mean(0))  # the given distance
+    assert len(np.unique(found.test, axis=0)) > 2
 
 
 @pytest.mark.filterwarnings("ignore")
