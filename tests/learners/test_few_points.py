@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+from bad_input import other_layouts
 from reference import peak_memory
 from stored import Stored
 from thinned import thinned
@@ -230,6 +231,15 @@ class Standardized(ClosedFormLearner):
 
 def test_learners_of_others_get_the_features_as_given():
     assert Standardized().fit(X).components_.shape == (D, D)
+
+
+MANY = RNG.normal(size=(2 * D, D))
+
+
+@pytest.mark.parametrize("points", other_layouts(MANY))
+def test_a_square_map_takes_points_of_any_layout(points):
+    learner = mf.ANMM(shrinkage=0.3).fit(X, Y)
+    np.testing.assert_allclose(learner.transform(points), learner.transform(MANY), rtol=1e-12)
 
 
 def test_points_of_a_source_and_copies_of_points():

@@ -77,9 +77,9 @@ class WideMap:
         return self.times_power_of_two(-exponent).astype(dtype)
 
     def embed(self, X: Any) -> Array:
-        """Return ``X @ L.T``, in the dtype of X."""
+        """Return ``X @ L.T``, in the dtype of X and in C order."""
         right, left = (A.astype(X.dtype, copy=False) for A in (self.right, self.left))
-        points: Array = np.asarray(X.toarray() if issparse(X) else X)
+        points: Array = np.ascontiguousarray(X.toarray() if issparse(X) else X)
         return np.asarray(points * self.diagonal.astype(X.dtype) + (X @ right) @ left.T)
 
     def array(self) -> Array:
