@@ -355,8 +355,8 @@ def test_a_repeated_point_is_no_further_evidence():
 def paths(found):
     """Return a path of made-up candidates: each the right or a random embedding, or an error."""
 
-    def path(part):
-        for each in found:
+    def path(part, some):
+        for each in (found[row] for row in some):
             if isinstance(each, Exception):
                 raise each
             yield each[part.queries], each[part.database]
@@ -380,6 +380,28 @@ def test_candidates_that_fail_have_lost():
     assert found.n_held_out == 0 and found.chosen == 0
     with pytest.warns(UserWarning, match=r"No part .* \(singular\), so .* judge=None to learn"):
         found.warn()
+
+
+def test_a_candidate_that_is_surely_worse_is_given_up():
+    """It is judged by the first part alone, and its cost is relative to the given distance."""
+    rng = np.random.default_rng(0)
+    right, noise = Y[:300, None] + 0.01 * rng.normal(size=(300, 1)), rng.normal(size=(300, 1))
+    half = np.where(rng.random((300, 1)) < 0.5, right, 3 + noise)
+    parts, asked = split_points(X[:300], Y[:300]), []
+
+    def path(part, some):
+        asked.append(list(some))
+        return paths((half, noise, right))(part, some)
+
+    names = ["given distance", "noise", "right"]
+    found = judge_path(Judge(), names, parts, path, Y[:300])
+    assert asked == [[0, 1, 2], [0, 2], [0, 2]] and found.name == "right"
+    alone = judge_path(Judge(), names[:2], parts[:1], path, Y[:300])
+    assert found.costs[1] - found.costs[0] == pytest.approx(alone.costs[1] - alone.costs[0])
+    assert found.errors[1] == pytest.approx(alone.errors[1])
+    asked.clear()
+    found = judge_path(Judge(), names[:2], parts, path, Y[:300])
+    assert asked == [[0, 1]] and found.chosen == 0 and found.n_held_out == len(parts[0].queries)
 
 
 def test_the_reason_names_a_guard():

@@ -10,6 +10,8 @@ import numpy as np
 from metricfast._core.types import Array, Floats
 
 _Start = TypeVar("_Start")
+# Standard errors by which a candidate is worse than the best one, when it is given up.
+_GIVEN_UP = 2.0
 
 
 def means(costs: Array, weight: Floats) -> Array:
@@ -37,6 +39,17 @@ def near_best(costs: Mapping[_Start, Array], weight: Floats, equal: float) -> li
     return [start for start, each in best.items() if excess(each, lowest, weight) <= 2 * equal]
 
 
+def in_reach(costs: Array, weight: Floats, guard: Array | None = None) -> Array:
+    """Return whether each row may still turn out the best, by the held-out items so far.
+
+    Arguments are those of :func:`choose`. Rows that are worse by 2 standard errors than the best
+    candidate, which may be the given distance, are not in reach, nor are rows that have failed.
+    """
+    mean = _finite_means(costs, weight)
+    best = int(np.where(_admitted(guard, weight), mean, np.inf).argmin())
+    return np.asarray(np.isfinite(mean) & (excess(costs, costs[best], weight) <= _GIVEN_UP))
+
+
 def choose(
     costs: Array, weight: Floats, *, errors: float, equal: float = 0.0,
     order: Array | None = None, guard: Array | None = None,
@@ -53,15 +66,21 @@ def choose(
     """
     mean = _finite_means(costs, weight)
     good = (mean < mean[0]) & (-excess(costs, costs[0], weight) >= errors)
-    if guard is not None:
-        bounds = _finite_means(guard, weight)
-        good &= bounds <= bounds[0]
+    good &= _admitted(guard, weight)
     if not good.any():
         return 0
     best = int(np.where(good, mean, np.inf).argmin())
     near = np.flatnonzero(good & (excess(costs, costs[best], weight) <= equal))
     places = np.arange(len(costs)) if order is None else order
     return int(near[np.lexsort((mean[near], places[near]))[0]])
+
+
+def _admitted(guard: Array | None, weight: Floats) -> Array:
+    """Return whether the costs of each row that must not get worse did not."""
+    if guard is None:
+        return np.array(True)
+    bounds = _finite_means(guard, weight)
+    return np.asarray(bounds <= bounds[0])
 
 
 def _finite_means(costs: Array, weight: Floats) -> Array:

@@ -17,7 +17,7 @@ from metricfast._core.scaling import center_and_rescale
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import warn_user, without_advice
 from metricfast._core.wide_map import AnyMap, WideMap
-from metricfast.selection._evidence import choose, means
+from metricfast.selection._evidence import choose, in_reach, means
 from metricfast.selection._measures import (
     MEASURES,
     Measure,
@@ -32,8 +32,8 @@ from metricfast.selection._splits import Part, draw_rows, split_points
 _SHOWN = 12
 # The measures of "auto", by the kind of labels.
 _DEFAULTS = {"classes": "neighbors", "numbers": "squared_error", "distances": "label_distance"}
-# Yields the embedded queries and the embedded database of a part, for each candidate.
-MapsOfPart = Callable[[Part], Iterable[tuple[Array, Array]]]
+# Yields the embedded queries and the embedded database of a part, for some of the candidates.
+MapsOfPart = Callable[[Part, Sequence[int]], Iterable[tuple[Array, Array]]]
 
 
 @dataclass(eq=False, repr=False)
@@ -189,7 +189,9 @@ class Judgement:
     names : list of str
         The settings; the first is the given distance.
     costs : ndarray of shape (n_settings,)
-        Mean costs of held-out queries. NaN for a setting that could not be fitted.
+        Mean costs of held-out queries. A setting that is surely worse than the best one after a
+        part is given up: its cost is that of the given distance, plus the mean difference on the
+        queries so far. NaN for a setting that could not be fitted.
     errors : ndarray of shape (n_settings,)
         Standard errors of the differences to the cost of the given distance.
     chosen : int
@@ -319,10 +321,12 @@ def judge_path(
 ) -> Judgement:
     """Choose one of several candidates.
 
+    After each part, candidates that are surely worse than the best one are given up.
+
     `names`: names of the candidates; the first is the given distance.
-    `path`: yields the embedded queries and database of a part, for each candidate in turn. If it
-        raises ValueError or LinAlgError, this candidate and the later ones have lost. If it raises
-        before the second candidate, this part does not count.
+    `path`: yields the embedded queries and database of a part, for each of some candidates in turn.
+        If it raises ValueError or LinAlgError, this candidate and the later ones have lost. If it
+        raises before the second candidate, this part does not count.
     `labels`: the labels of all rows, and `kind` their kind, as in :meth:`Judge.costs_by`.
     `measure`: its name and its function; by default the judge's.
     `base`: as for :func:`judge_costs`.
@@ -330,44 +334,50 @@ def judge_path(
         of the others are added.
     """
     name, costs_of = measure or judge.costs_by(kind)
-    found, weights, unit, failure = list[Array](), list[Floats](), "points", None
+    weight, unit, failure = np.empty(0), "points", None
+    matrix, left, lost = np.empty((len(names), 0)), np.arange(len(names)), list[int]()
     for part, costs in zip(parts, before or [list[Array]() for _ in parts], strict=True):
-        unit, candidates = part.unit, iter(path(part))
-        while True:
+        unit, rows = part.unit, left[left >= len(costs)].tolist()
+        rows, candidates = [*range(len(costs)), *rows], iter(path(part, rows))
+        while len(costs) < len(rows):
             try:
                 queries, database = in_single_precision(*next(candidates))
-            except StopIteration:
-                break
             except (ValueError, np.linalg.LinAlgError) as error:
                 failure = error
                 break
             search = Search(queries, database, part.exclude, part.where, n_jobs)
             both = labels[part.queries], labels[part.database]
             costs.append(costs_of(search, *both, part.database_weight))
-        if len(costs) > 1 or len(names) == 1:
-            missing = [np.full_like(costs[0], np.nan)] * (len(names) - len(costs))
-            found.append(np.array(costs + missing))
-            weights.append(part.weight)
-    matrix = np.concatenate(found, axis=1) if found else np.empty((len(names), 0))
-    weight = np.concatenate(weights) if found else np.empty(0)
+        if len(costs) < min(2, len(names)):
+            continue
+        lost += rows[len(costs) :]
+        found = np.full((len(names), *np.shape(costs[0])), np.nan)
+        found[rows[: len(costs)]] = costs
+        matrix = np.concatenate([matrix, found], axis=1) if weight.size else found
+        weight = np.append(weight, part.weight)
+        goals, guard = split_columns(matrix)
+        left = np.flatnonzero(in_reach(goals, weight, guard) | (np.arange(len(names)) <= base))
+        if len(left) == base + 1:
+            break
+    matrix[lost] = np.nan
     return judge_costs(judge, names, matrix, weight, name, unit, failure, kind, base=base)
 
 
 def judge_maps(
     judge: Judge, names: Sequence[str], sample: Sample, points: Array,
-    maps: Callable[[Integers, Array], Iterable[AnyMap]], **how: Any,
+    maps: Callable[[Integers, Array, Sequence[int]], Iterable[AnyMap]], **how: Any,
 ) -> Judgement:  # fmt: skip
     """Choose one of several linear maps of points with classes.
 
     `points`: the points of the sample, or coordinates of these.
-    `maps`: takes rows of the table to train on, and their points, and yields the map of each
-        candidate in turn.
+    `maps`: takes rows of the table to train on, their points, and some of the candidates, and
+        yields the map of each of these in turn.
     `how`: further arguments of :func:`judge_path`.
     """
     coordinates = center_and_rescale(points.astype(np.float64))[0]
 
-    def path(part: Part) -> Iterator[tuple[Array, Array]]:
-        for L in maps(sample.rows[part.train], points[part.train]):
+    def path(part: Part, some: Sequence[int]) -> Iterator[tuple[Array, Array]]:
+        for L in maps(sample.rows[part.train], points[part.train], some):
             Z = L.embed(coordinates) if isinstance(L, WideMap) else coordinates @ L.T
             yield Z[part.queries], Z[part.database]
 
@@ -405,7 +415,7 @@ def judge_costs(
     unless nothing could be held out.
 
     `costs`: one row for each candidate, one column for each held-out item; along a third axis,
-        costs that must not get worse may follow.
+        costs that must not get worse may follow. NaN for items that did not judge a candidate.
     `base`: the candidate to beat. Earlier ones are worse, and never chosen.
     `settings`: what the candidates are, for `receive`; by default their names.
     """
@@ -416,21 +426,35 @@ def judge_costs(
             reason = "Nothing could be held out to judge by"
         none = np.full(len(names), np.nan)
         return Judgement(list(names), none, none, 0, measure, unit, 0, reason)
-    guard = None
-    if costs.ndim == 3:
-        costs, guard = costs[..., 0], costs[..., 1]
+    costs, guard = split_columns(costs)
+    if guard is not None:
         how["guard"] = guard[base:]
     how |= {"weight": weight, "errors": judge.errors_for(labels)}
     chosen = base + choose(costs[base:], **how)
-    share = weight / weight.sum()
-    errors = np.sqrt(np.square((costs - costs[0]) * share).sum(axis=1))
+    gains, errors = _gains(costs, weight)
     verdict = "better" if chosen > base else "not better"
     evidence = f"by {how['errors']:g} standard errors on held-out {unit}"
     reason = f"Learning was {verdict} than the {names[base]} {evidence}"
     if chosen == base and guard is not None and choose(costs[base:], **how | {"guard": None}):
         reason = f"Learning made the nearest neighbours of held-out {unit} worse"
-    found = means(costs, weight), errors
-    return Judgement(list(names), *found, chosen, measure, unit, costs.shape[1], reason)
+    found = means(costs[:1], weight) - gains
+    return Judgement(list(names), found, errors, chosen, measure, unit, costs.shape[1], reason)
+
+
+def split_columns(costs: Array) -> tuple[Array, Array | None]:
+    """Return the costs to lower, and those that must not get worse, if a measure has any."""
+    return (costs, None) if costs.ndim == 2 else (costs[..., 0], costs[..., 1])
+
+
+def _gains(costs: Array, weight: Floats) -> tuple[Floats, Floats]:
+    """Return the mean gain of each row over the first one, and its standard error.
+
+    They are of the items that judged the row; NaN if there are none.
+    """
+    weights = np.isfinite(costs) * weight
+    totals = weights.sum(axis=1, keepdims=True)
+    gains = np.where(weights, costs[0] - costs, 0) * (weights / np.where(totals, totals, np.nan))
+    return gains.sum(axis=1), np.sqrt(np.square(gains).sum(axis=1))
 
 
 def join_parts(found: list[Array]) -> Array:

@@ -16,7 +16,7 @@ from metricfast._core.threadpool import one_blas_thread
 from metricfast._core.types import Array
 from metricfast._core.warn import without_advice
 from metricfast.selection._evidence import means, near_best
-from metricfast.selection._judge import Judge, Judgement, join_parts, judge_costs
+from metricfast.selection._judge import Judge, Judgement, join_parts, judge_costs, split_columns
 from metricfast.selection._measures import Search
 from metricfast.training.history import PATIENCE, DivergedError, History
 from metricfast.training.objective import Objective
@@ -101,7 +101,7 @@ def select_training(
                     del found[start]
                     if not found:
                         raise
-            goals = {start: _goals(costs) for start, costs in found.items()}
+            goals = {start: split_columns(costs)[0] for start, costs in found.items()}
             found = {start: found[start] for start in near_best(goals, weight, candidates.equal)}
     except DivergedError:
         return None, None, None
@@ -146,7 +146,7 @@ def _costs(
             Z, database = objective.embed(queries, x)
             search = Search(Z, database, part.exclude, part.where, objective.n_jobs)
             costs.append(split.measure(search, queries.labels, among.labels, among.weight))
-            return float(means(_goals(costs[-1][None])[0], part.weight))
+            return float(means(split_columns(costs[-1][None])[0][0], part.weight))
 
         cost(objective.x0)
         if trained:
@@ -171,7 +171,7 @@ def _best_of(candidates: Candidates, solver: Solver, splits: list[Split]) -> lis
     for name in candidates.contest:
         with suppress(*_FAILURES):
             parts = [_costs(candidates, solver, split, name, trained=False) for split in splits]
-            means_of[name] = float(means(_goals(join_parts(parts)), weight)[0])
+            means_of[name] = float(means(split_columns(join_parts(parts))[0], weight)[0])
     return sorted(means_of, key=means_of.__getitem__)[:1]
 
 
@@ -182,8 +182,3 @@ def _begin_on_all(candidates: Candidates, data: Samples, solver: Solver) -> None
     history.max_iter = 1
     with np.errstate(all="ignore"), without_advice():
         solve(objective, history, solver)
-
-
-def _goals(costs: Array) -> Array:
-    """Return the costs to lower, without those that must not get worse."""
-    return costs if costs.ndim == 2 else costs[..., 0]

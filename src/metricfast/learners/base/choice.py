@@ -72,7 +72,7 @@ def choose_units(learner: Any, X: Any, y: Any, weight: Floats | None, **marks: A
     maps = [_without_learning(learner, points, each) for each in (np.ones_like(factors), factors)]
     costs = [list[Array]() for _ in sample.parts]
     judgement = judge_maps(
-        judge, _UNLEARNED, sample, points, lambda *_: maps,
+        judge, _UNLEARNED, sample, points, lambda _, __, some: [maps[row] for row in some],
         n_jobs=getattr(learner, "n_jobs", None), before=costs,
     )  # fmt: skip
     return ChosenUnits(factors if judgement.chosen else None, sample, costs)
@@ -137,7 +137,7 @@ def judge_settings(
         assert sample is not None
         learner.judgement_ = judge_maps(
             judge, [*_UNLEARNED[: base + 1], *names[1:]], sample, np.asarray(X[sample.rows]),
-            lambda rows, points: maps(rows, points, settings[bool(before) :]),
+            lambda rows, points, some: maps(rows, points, [settings[row - base] for row in some]),
             n_jobs=getattr(learner, "n_jobs", None), base=base, before=before,
         )  # fmt: skip
     return settings[max(learner.judgement_.chosen - base, 0)]

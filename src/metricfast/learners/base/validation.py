@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -136,7 +136,7 @@ def _on_points(
         place = None if others is not None else np.searchsorted(rows, part.queries)
         parts = [replace(part, database=rows, database_weight=weight, exclude=place)]
 
-    def path(part: Part) -> Iterator[tuple[Array, Array]]:
+    def path(part: Part, _: Sequence[int]) -> Iterator[tuple[Array, Array]]:
         yield _embedded(None, kind, points[part.queries], points[part.database])
         trained = refit(X, y, part.train)
         yield _embedded(trained, kind, points[part.queries], points[part.database])

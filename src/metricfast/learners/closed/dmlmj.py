@@ -142,12 +142,14 @@ class DMLMJ(ClosedFormLearner):
             raise ValueError("no class has two different points.")
         points = statistics.sums[1]
         n_components = check_n_components(len(points.origin), self.n_components)
-        yield self._span.inside(given_distance(self, points.within, variance, 0, points.dtype))
+        if 1 in settings:
+            yield self._span.inside(given_distance(self, points.within, variance, 0, points.dtype))
+        learned = [reg for reg in settings if reg < 1]
         # Shrinkage by the mean trace of P and N, expressed by the trace of P.
         target = np.eye(len(varies)), np.trace(positive) / variance
-        found = shrunk_roots(positive, target, settings[1:], points.dtype)
+        found = shrunk_roots(positive, target, learned, points.dtype)
         if n_components < len(varies):
-            found = (_axes(positive, negative, variance, reg)[1] for reg in settings[1:])
+            found = (_axes(positive, negative, variance, reg)[1] for reg in learned)
         # With all directions, the inverse square root of P gives the same distance with one
         # decomposition.
         for rows in found:
