@@ -42,12 +42,16 @@ def near_best(costs: Mapping[_Start, Array], weight: Floats, equal: float) -> li
 def in_reach(costs: Array, weight: Floats, guard: Array | None = None) -> Array:
     """Return whether each row may still turn out the best, by the held-out items so far.
 
-    Arguments are those of :func:`choose`. Rows that are worse by 2 standard errors than the best
-    candidate, which may be the given distance, are not in reach, nor are rows that have failed.
+    It may not if it has failed, or if it is worse by 2 standard errors than the best candidate,
+    which may be the given distance, and no better in `guard`. Arguments are those of
+    :func:`choose`.
     """
-    mean = _finite_means(costs, weight)
-    best = int(np.where(_admitted(guard, weight), mean, np.inf).argmin())
-    return np.asarray(np.isfinite(mean) & (excess(costs, costs[best], weight) <= _GIVEN_UP))
+    mean, bounds = _finite_means(costs, weight), np.zeros(len(costs))
+    if guard is not None:
+        bounds = _finite_means(guard, weight)
+    best = int(np.where(bounds <= bounds[0], mean, np.inf).argmin())
+    near = excess(costs, costs[best], weight) <= _GIVEN_UP
+    return np.asarray(np.isfinite(mean) & (near | (bounds < bounds[best])))
 
 
 def choose(
@@ -66,21 +70,15 @@ def choose(
     """
     mean = _finite_means(costs, weight)
     good = (mean < mean[0]) & (-excess(costs, costs[0], weight) >= errors)
-    good &= _admitted(guard, weight)
+    if guard is not None:
+        bounds = _finite_means(guard, weight)
+        good &= bounds <= bounds[0]
     if not good.any():
         return 0
     best = int(np.where(good, mean, np.inf).argmin())
     near = np.flatnonzero(good & (excess(costs, costs[best], weight) <= equal))
     places = np.arange(len(costs)) if order is None else order
     return int(near[np.lexsort((mean[near], places[near]))[0]])
-
-
-def _admitted(guard: Array | None, weight: Floats) -> Array:
-    """Return whether the costs of each row that must not get worse did not."""
-    if guard is None:
-        return np.array(True)
-    bounds = _finite_means(guard, weight)
-    return np.asarray(bounds <= bounds[0])
 
 
 def _finite_means(costs: Array, weight: Floats) -> Array:
