@@ -12,9 +12,9 @@ from metricfast import NCA
 from metricfast._core.progress import Progress
 from metricfast.samplers import class_batches
 from metricfast.training.history import History
-from metricfast.training.lbfgs import minimize_hinge, minimize_smooth
+from metricfast.training.lbfgs import minimize_hinge
 from metricfast.training.problem import Traits
-from metricfast.training.solvers import SGD, Adam, AdamW
+from metricfast.training.solvers import LBFGS, SGD, Adam, AdamW
 from metricfast.training.steps import minimize_minibatch, run_epoch
 
 RNG = np.random.default_rng(0)
@@ -30,6 +30,14 @@ def least_squares(x):
 def least_deviations(x):
     residual = A @ x - B
     return np.abs(residual).sum(), A.T @ np.sign(residual)
+
+
+def minimize_smooth(function, history, **params):
+    def problem(x):
+        return function(x)
+
+    problem.traits, problem.X = Traits(), A
+    LBFGS(**params).minimize(problem, history)
 
 
 def smallest_deviations() -> float:
@@ -58,7 +66,7 @@ def test_a_history_keeps_a_copy_of_the_best_since_its_restart():
 
 def test_smooth_finds_the_least_squares_solution():
     monitor = History(START)
-    minimize_smooth(least_squares, START, monitor, max_iter=100, tol=1e-12)
+    minimize_smooth(least_squares, monitor, max_iter=100, tol=1e-12)
     np.testing.assert_allclose(monitor.best_x, np.linalg.lstsq(A, B, rcond=None)[0], atol=1e-5)
     assert monitor.curve == sorted(monitor.curve, reverse=True)
 
@@ -69,7 +77,7 @@ def test_cap_warns_and_an_observer_stops_silently(hinge):
         if hinge:
             minimize_hinge(least_deviations, START, monitor, min_iter=9, max_iter=max_iter, tol=0)
         else:
-            minimize_smooth(least_squares, START, monitor, max_iter=max_iter)
+            minimize_smooth(least_squares, monitor, max_iter=max_iter)
 
     with pytest.warns(ConvergenceWarning):
         run(History(START), 2)
@@ -81,13 +89,13 @@ def test_cap_warns_and_an_observer_stops_silently(hinge):
 
 def test_smooth_says_what_to_change():
     with pytest.warns(ConvergenceWarning, match=r"^L-BFGS stopped after 2 .*: raise max_iter, or"):
-        minimize_smooth(least_squares, START, History(START), max_iter=2)
+        minimize_smooth(least_squares, History(START), max_iter=2)
 
     def lowest_at_start(x):
         return float((x != START).any()), np.ones_like(START)
 
     with pytest.warns(ConvergenceWarning, match="no lower objective: rescale the points.$"):
-        minimize_smooth(lowest_at_start, START, History(START), max_iter=9)
+        minimize_smooth(lowest_at_start, History(START), max_iter=9)
 
 
 def test_hinge_reaches_the_minimum_of_a_piecewise_linear_function():

@@ -17,7 +17,7 @@ from metricfast.learners.gerrymandering.regularizers import penalty
 from metricfast.losses import Gerrymander, SupCon
 from metricfast.solvers import Adam, Subgradient
 from metricfast.training.adapters import in_wide_span
-from metricfast.training.embedded_loss import EmbeddedLoss
+from metricfast.training.objective import EmbeddedLoss
 from metricfast.training.samples import Samples
 
 X, Y = load_iris(return_X_y=True)

@@ -29,7 +29,7 @@ from metricfast import (
     losses,
 )
 from metricfast._core.arrays import as_threads
-from metricfast._core.scatter_statistics import local_scatters
+from metricfast._core.scatter import local_scatters
 from metricfast.embeddings import Linear
 from metricfast.neighbors import kneighbors
 from metricfast.selection import Judge

@@ -19,6 +19,7 @@ from metricfast._core.points import dense
 from metricfast._core.sources import Source, parts, row_bytes, take
 from metricfast._core.sparse import is_wide, principal_axes
 from metricfast._core.types import Array, Floats, Integers
+from metricfast._core.warn import warn_if_long
 
 # Doubles per block, which fits into the cache. Float32 data are converted block by block.
 _BLOCK_SIZE = 1 << 18
@@ -29,6 +30,10 @@ MANY_FEATURES = 1000
 # Directions with a smaller standard deviation, relative to the largest, are treated as constant.
 RANK_TOL = 1e-4
 RANK_TOL_DOUBLE = 1e-6
+# The neighbour whose distance is the local scale of a point.
+LOCAL_NEIGHBORS = 7
+# Seconds for a pair of points of one class, and for each of its coordinates.
+_PAIR, _COORDINATE = 4e-9, 1e-10
 
 
 def repetitions(sample_weight: Floats | None, n_samples: int) -> Floats:
@@ -276,6 +281,47 @@ def scatter_matrix(
         get_kernels().group_scatter(part, *given, means, scale, as_threads(n_jobs), origin)
         scatter += part
     return scatter
+
+
+def local_scatters(
+    X: Array, codes: Integers, weights: Floats, k: int, n_jobs: int | None = None
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return the scatters that `LFDA` mixes, of points of the classes 0, 1, ...
+
+    They are the scatter between and within classes, the local scatter within classes, the scatter
+    around the means of classes, and the scatter of all points. Local scatters of single classes are
+    not stored.
+
+    `k`: the neighbour whose distance is the local scale of a point.
+    """
+    n_pairs = float(np.square(np.bincount(codes), dtype=np.float64).sum())
+    warn_if_long(
+        n_pairs * (_PAIR + X.shape[1] * _COORDINATE),
+        f"Computing {n_pairs:.2g} distances between points of one class",
+        "some of the points, or features with fewer points of a class",
+        as_threads(n_jobs),
+    )
+    counts, all_points = np.bincount(codes, weights), weights.sum()
+    means = group_means(X, weights, codes, len(counts))
+    others = weights * (1 - counts / all_points)[codes]
+    spread = (means - counts @ means / all_points) * np.sqrt(counts)[:, None]
+    between = spread.T @ spread
+    mixed = scatter_matrix(X, others, codes, means) + between
+    within, scatter = np.zeros_like(mixed), np.empty_like(mixed)
+    for label, members in members_of_groups(codes):
+        deviations = np.subtract(X[members], means[label], dtype=np.float64)
+        get_kernels().local_scatter(scatter, deviations, weights[members], k, as_threads(n_jobs))
+        mixed += scatter / all_points
+        within += scatter / counts[label]
+    around_means = scatter_matrix(X, weights, codes, means)
+    return mixed, within, around_means, around_means + between
+
+
+def members_of_groups(code: Integers) -> Iterator[tuple[int, Integers]]:
+    """Yield each group that has points, and its rows in ascending order."""
+    order = np.argsort(code, kind="stable")
+    groups, first = np.unique(code[order], return_index=True)
+    return zip(groups.tolist(), np.split(order, first[1:]), strict=True)
 
 
 def has_full_rank(matrix: Floats, least: float) -> bool:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from metricfast._core.arrays import as_threads
-from metricfast._core.dispatch import get_kernels
 from metricfast._core.in_threads import in_threads
 from metricfast._core.scaling import (
     ORDINARY,
@@ -18,16 +15,11 @@ from metricfast._core.scaling import (
     center_and_rescale,
     times_power_of_two,
 )
-from metricfast._core.scatter import group_means, group_sums, readings, scatter_matrix
+from metricfast._core.scatter import group_sums, members_of_groups, readings, scatter_matrix
 from metricfast._core.sources import on_disk, scaled
 from metricfast._core.targets import check_comparable, codes_among, encode_together
-from metricfast._core.types import Array, Floats, Integers
-from metricfast._core.warn import warn_if_long
+from metricfast._core.types import Array, Floats
 
-# The neighbour whose distance is the local scale of a point.
-LOCAL_NEIGHBORS = 7
-# Seconds for a pair of points of one class, and for each of its coordinates.
-_PAIR, _COORDINATE = 4e-9, 1e-10
 # The number of points from which a central one is chosen as the origin.
 _N_SAMPLED = 9
 
@@ -301,44 +293,3 @@ def _central_point(X: Array) -> Floats:
     """Return a central point: the median of a few values in each column."""
     few = np.sort(X[:: -(-len(X) // _N_SAMPLED)], axis=0)
     return np.ascontiguousarray(few[len(few) // 2], np.float64)
-
-
-def local_scatters(
-    X: Array, codes: Integers, weights: Floats, k: int, n_jobs: int | None = None
-) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return the scatters that `LFDA` mixes, of points of the classes 0, 1, ...
-
-    They are the scatter between and within classes, the local scatter within classes, the scatter
-    around the means of classes, and the scatter of all points. Local scatters of single classes are
-    not stored.
-
-    `k`: the neighbour whose distance is the local scale of a point.
-    """
-    n_pairs = float(np.square(np.bincount(codes), dtype=np.float64).sum())
-    warn_if_long(
-        n_pairs * (_PAIR + X.shape[1] * _COORDINATE),
-        f"Computing {n_pairs:.2g} distances between points of one class",
-        "some of the points, or features with fewer points of a class",
-        as_threads(n_jobs),
-    )
-    counts, all_points = np.bincount(codes, weights), weights.sum()
-    means = group_means(X, weights, codes, len(counts))
-    others = weights * (1 - counts / all_points)[codes]
-    spread = (means - counts @ means / all_points) * np.sqrt(counts)[:, None]
-    between = spread.T @ spread
-    mixed = scatter_matrix(X, others, codes, means) + between
-    within, scatter = np.zeros_like(mixed), np.empty_like(mixed)
-    for label, members in members_of_groups(codes):
-        deviations = np.subtract(X[members], means[label], dtype=np.float64)
-        get_kernels().local_scatter(scatter, deviations, weights[members], k, as_threads(n_jobs))
-        mixed += scatter / all_points
-        within += scatter / counts[label]
-    around_means = scatter_matrix(X, weights, codes, means)
-    return mixed, within, around_means, around_means + between
-
-
-def members_of_groups(code: Integers) -> Iterator[tuple[int, Integers]]:
-    """Yield each group that has points, and its rows in ascending order."""
-    order = np.argsort(code, kind="stable")
-    groups, first = np.unique(code[order], return_index=True)
-    return zip(groups.tolist(), np.split(order, first[1:]), strict=True)

@@ -40,30 +40,35 @@ class _Controller(threadpoolctl.LibController):  # type: ignore[misc]
 threadpoolctl.register(_Controller)
 
 
-class _OneThread:
-    """The BLAS limit of the process: one thread, as long as any Python thread asks for it.
+# The limit of one thread, once for each block of `one_blas_thread` that any Python thread runs.
+_LIMITS: list[Any] = []
+_LOCK = Lock()
 
-    If every Python thread set and restored the limit by itself, one could lift it while another
-    still needs it, and the last could restore a limit of one thread forever.
+
+@contextlib.contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Run BLAS on one thread; a context manager or a decorator.
+
+    More threads are slower on small matrices. After a product they also keep spinning for a while,
+    on processors that the kernels need next.
+
+    The first block of the process sets the limit, and the last one restores it. If every Python
+    thread did so by itself, one could lift the limit while another still needs it, and the last
+    could restore a limit of one thread forever.
     """
-
-    def __init__(self) -> None:
-        self._lock, self._users = Lock(), 0
-        self._limit: Any = None
-
-    def take(self, libraries: Any) -> None:
-        with self._lock:
-            if not self._users:
-                self._limit = libraries.limit(limits=1)
-                _let_go(libraries)
-            self._users += 1
-
-    def leave(self, libraries: Any) -> None:
-        with self._lock:
-            self._users -= 1
-            if not self._users:
-                self._limit.restore_original_limits()
-                _let_go(libraries)
+    of_process, of_thread = _libraries()
+    with _LOCK:
+        _LIMITS.append(_LIMITS[0] if _LIMITS else of_process.limit(limits=1))
+        _let_go(of_process)
+    try:
+        with of_thread.limit(limits=1):
+            yield
+    finally:
+        with _LOCK:
+            limit = _LIMITS.pop()
+            if not _LIMITS:
+                limit.restore_original_limits()
+                _let_go(of_process)
 
 
 def _let_go(libraries: Any) -> None:
@@ -74,25 +79,6 @@ def _let_go(libraries: Any) -> None:
     for library in libraries.lib_controllers:
         if hasattr(library, "clear_controlling_thread"):
             library.clear_controlling_thread()
-
-
-_ONE_THREAD = _OneThread()
-
-
-@contextlib.contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Run BLAS on one thread; a context manager or a decorator.
-
-    More threads are slower on small matrices. After a product they also keep spinning for a while,
-    on processors that the kernels need next.
-    """
-    of_process, of_thread = _libraries()
-    _ONE_THREAD.take(of_process)
-    try:
-        with of_thread.limit(limits=1):
-            yield
-    finally:
-        _ONE_THREAD.leave(of_process)
 
 
 @functools.cache

@@ -20,8 +20,8 @@ from metricfast.learners.trained import refuse_partial
 from metricfast.losses._call import BaseLoss
 from metricfast.samplers import Batch
 from metricfast.training.callbacks import as_callbacks
-from metricfast.training.embedded_loss import EmbeddedLoss
 from metricfast.training.history import SolverState
+from metricfast.training.objective import EmbeddedLoss
 
 # Tasks per thread. More take longer to send. With two or fewer, Dask assigns all of them at once,
 # so that some threads idle while others have waiting tasks.

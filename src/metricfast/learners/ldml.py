@@ -17,9 +17,8 @@ from metricfast._core.types import Array, Floats
 from metricfast.learners.linear import AllPairsLearner
 from metricfast.samplers import Batch
 from metricfast.training.embedded import map_points
-from metricfast.training.embedded_loss import EmbeddedLoss
 from metricfast.training.history import History, Vector
-from metricfast.training.objective import Objective
+from metricfast.training.objective import EmbeddedLoss, Objective
 from metricfast.training.preconditioner import FULL_BASIS, FlatParameters, Preconditioner
 from metricfast.training.problem import Problem, warn_of_no_slope
 from metricfast.training.samples import Samples

@@ -18,7 +18,7 @@ from metricfast.learners.linear import LinearLearner
 from metricfast.samplers import Batch
 from metricfast.selection._judge import JudgeParameter
 from metricfast.training.cost import warn_of_cost
-from metricfast.training.embedded_loss import EmbeddedLoss
+from metricfast.training.objective import EmbeddedLoss
 from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
 from metricfast.training.solvers import Solver

@@ -25,8 +25,7 @@ from metricfast._core.types import RandomState
 from metricfast.learners.base.inputs import forget
 from metricfast.selection._judge import Judge, as_judge
 from metricfast.training.callbacks import Callback, CallbackMixin, as_callbacks, reports_to_sklearn
-from metricfast.training.checkpoint import open_checkpoint
-from metricfast.training.chunks import why_in_memory
+from metricfast.training.checkpoint import CheckpointFile
 from metricfast.training.fingerprint import params_of
 from metricfast.training.history import History, Vector
 from metricfast.training.model_selection import Candidates, select_training
@@ -152,7 +151,11 @@ class TrainedLearner(CallbackMixin):
             )
         callbacks, checkpoint = as_callbacks(self.callbacks, warm_start=self.warm_start)
         judge = judge if rule is None else None
-        return Plan(self._solver(), rule, judge, callbacks, checkpoint)
+        solver, in_memory = self._solver(), None
+        if not solver.by_batches:
+            reason = f"{type(self).__name__} needs in memory with solver={self.solver!r}"
+            in_memory = reason, "set solver='adam', which reads parts of it"
+        return Plan(solver, rule, judge, callbacks, checkpoint, in_memory=in_memory)
 
     @property
     @abstractmethod
@@ -224,11 +227,12 @@ class TrainedLearner(CallbackMixin):
     ) -> Self:  # fmt: skip
         """Fit. `evaluator` computes the loss elsewhere, for example on a cluster."""
         given = Given(X, y, sample_weight, X_database, y_database)
-        plan = self._plan()
         plan = replace(
-            plan, in_memory=why_in_memory(self, plan.solver.by_batches, validate),
-            validate=validate, evaluator=evaluator, spans=evaluator is None,
-        )  # fmt: skip
+            self._plan(), validate=validate, evaluator=evaluator, spans=evaluator is None
+        )
+        if validate:
+            in_memory = "validate=True needs in memory", "set validate=False"
+            plan = replace(plan, in_memory=in_memory)
         kept = self._earlier() if self.warm_start else None
         self._training = None
         with forget_on_error(self), threads_of(self.n_jobs):
@@ -238,12 +242,13 @@ class TrainedLearner(CallbackMixin):
                 samples = _marked(samples, plan.rule, groups=groups, views=views)
             if samples.in_chunks and kept is None and isinstance(self.judge, Judge):
                 raise ValueError("judge needs points in memory: set judge=None.")
-            rng, checkpoint = open_checkpoint(
-                plan.checkpoint, self.random_state,
-                lambda: (*samples.identity, *plan.parts,
-                         *params_of(self, plan.solver, self._traits.schedule)),
-            )  # fmt: skip
-            rng, rule, n = _generator(self, rng), plan.rule, samples.X.shape[0]
+            checkpoint = None
+            if plan.checkpoint is not None:
+                depends_on = params_of(self, plan.solver, self._traits.schedule)
+                checkpoint = CheckpointFile(
+                    plan.checkpoint, *samples.identity, *plan.parts, *depends_on
+                )
+            rng, rule, n = self._generator(checkpoint), plan.rule, samples.X.shape[0]
             train_samples, train_rows, test_rows, start, n_iter = samples, None, None, None, None
             if isinstance(rule, HeldOut):
                 train_rows, test_rows = hold_out(rule.fraction, samples.X, samples.class_codes, rng)
@@ -279,6 +284,14 @@ class TrainedLearner(CallbackMixin):
             self._validate_fit(X, y, **others)
         return self
 
+    def _generator(self, checkpoint: CheckpointFile | None = None) -> RandomState:
+        """Return the random number generator that draws the batches."""
+        if checkpoint is None:
+            rng = check_random_state(self.random_state)
+        else:
+            rng = checkpoint.generator(self.random_state)
+        return np.random.RandomState(rng.randint(2**31 - 1)) if self._reseeds else rng
+
     def _partial_fit(self, given: Given) -> Self:
         """Train for one epoch, continuing from the last call or from `fit`."""
         with threads_of(self.n_jobs):
@@ -290,7 +303,7 @@ class TrainedLearner(CallbackMixin):
             if samples is None:
                 return self
             if self._training is None:
-                rng = _generator(self, check_random_state(self.random_state))
+                rng = self._generator()
                 initial = self._initialize(plan, samples, rng, kept)
                 objective = self._begin(plan, samples, initial, rng, None)
                 history = objective.history(rng)
@@ -303,11 +316,6 @@ class TrainedLearner(CallbackMixin):
             history.restart(history.x)
             train(self, objective, history, plan.solver, plan.callbacks, epoch_from=objective.x0)
             return self
-
-
-def _generator(learner: TrainedLearner, rng: RandomState) -> RandomState:
-    """Return the random number generator that draws the batches."""
-    return np.random.RandomState(rng.randint(2**31 - 1)) if learner._reseeds else rng
 
 
 def _marked(samples: Samples, rule: HeldOut | None, **marks: Any) -> Samples:

@@ -40,8 +40,7 @@ from metricfast.selection._measures import Measure, Search
 from metricfast.selection._splits import Part, split_points
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 from metricfast.training.cost import warn_of_cost
-from metricfast.training.embedded_loss import EmbeddedLoss
-from metricfast.training.objective import Objective
+from metricfast.training.objective import EmbeddedLoss, Objective
 from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
 from metricfast.training.solvers import LBFGS

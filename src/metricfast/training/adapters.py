@@ -34,22 +34,6 @@ def check_labels(loss: Any) -> None:
         )
 
 
-def bind(loss: Any, samples: Samples, y_database: Any, n_jobs: int | None) -> Any:
-    """Bind a loss to the labels and weights of samples, which are checked once.
-
-    `y_database`: labels of a database of other points, or None.
-    """
-    y = samples.labels
-    plain = getattr(type(loss), "_bound_labels", None) is BaseLoss._bound_labels
-    if plain and y_database is None and samples.has_classes and loss.labels == "class":
-        return loss.on_codes(y, samples.weight, n_jobs)
-    if isinstance(y, np.ndarray):  # a view without a copy
-        y = _read_only(y)
-    if isinstance(loss, BaseLoss):
-        return loss.on(y, samples.weight, y_database=y_database, n_jobs=n_jobs)
-    return BoundFunction(loss, y, samples.weight, y_database, n_jobs)
-
-
 class BoundFunction:
     """A user's loss with its labels and weights, called like a `BoundLoss`.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,19 +17,6 @@ from metricfast.training.fingerprint import fingerprint
 from metricfast.training.history import History
 
 _FORMAT = "metricfast training"
-
-
-def open_checkpoint(
-    path: str | None, random_state: Any, depends_on: Callable[[], tuple[Any, ...]]
-) -> tuple[RandomState, CheckpointFile | None]:
-    """Return the random generator of a training, and its file if there is a path.
-
-    `depends_on`: returns data, parts and parameters that the training depends on.
-    """
-    if path is None:
-        return check_random_state(random_state), None
-    file = CheckpointFile(path, *depends_on())
-    return file.generator(random_state), file
 
 
 class Resumable(Protocol):

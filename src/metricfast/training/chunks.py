@@ -19,8 +19,7 @@ from metricfast._core.scaling import (
     times_power_of_two,
 )
 from metricfast._core.scatter import pieces
-from metricfast._core.sources import Named, Source, Subset, parts, scaled
-from metricfast._core.stores import in_memory
+from metricfast._core.sources import Source, Subset, parts, scaled
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast.samplers import Batch
 
@@ -30,33 +29,6 @@ _BLOCK = 1 << 20
 SHARE, _LEAST_BLOCKS = 1 / 8, 16
 # Number of points in a search for neighbours of a batch.
 POOL = 1 << 15
-
-
-def why_in_memory(learner: Any, by_batches: bool, validate: bool) -> tuple[str, str] | None:
-    """Return why a fit needs all points in memory, and a remedy; or None if it does not."""
-    if validate:
-        return "validate=True needs in memory", "set validate=False"
-    if not by_batches:
-        reason = f"{type(learner).__name__} needs in memory with solver={learner.solver!r}"
-        return reason, "set solver='adam', which reads parts of it"
-    return None
-
-
-def hold(X: Any, needed: tuple[str, str] | None = None, name: str = "X") -> Any:
-    """Return points as an array or CSR array, or as a source if they take too much memory.
-
-    Too much is more than half of the working memory. With `needed`, which `why_in_memory` returns,
-    all points are read, and a MemoryError says why.
-    """
-    if not isinstance(X, Source):
-        return csr_array(X) if issparse(X) else X
-    X = X if name == "X" else Named(X, name)
-    if needed is not None:
-        reason, remedy = needed
-        return in_memory(X, f"{name}, which {reason},", remedy)
-    if 2 * len(X) * X.row_bytes > working_memory():
-        return X
-    return in_memory(X, name, "read parts of it")
 
 
 def mean_of(X: Any, weight: Floats | None = None) -> Array:
@@ -124,6 +96,10 @@ class Chunked(Source):
         self._held: tuple[Integers, Array] = self._rows, self._points
         self._with: Integers | None = None
         self._divide(1)
+
+    def subset(self, rows: Integers) -> Chunked:
+        """Return the points of ascending rows."""
+        return Chunked(Subset(self._source, rows), self.share)
 
     def hold(self, rows: Integers) -> None:
         """Keep the given ascending rows in memory permanently."""
@@ -286,8 +262,3 @@ def batches_of(
         return lambda: _Epoch(X, draw, rng, size, pool)
     rows = np.arange(X.shape[0])
     return lambda: draw(rows)
-
-
-def rows_of(X: Any, rows: Any) -> Any:
-    """Return the given rows of points; for a source, in ascending order."""
-    return Chunked(Subset(X._source, rows), X.share) if isinstance(X, Chunked) else X[rows]

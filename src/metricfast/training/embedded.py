@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -26,10 +27,6 @@ def map_points(X: Any, L: AnyMap, n_jobs: int | None = None) -> Array:
     return np.ascontiguousarray(Z - Z.mean(axis=0, dtype=np.float64).astype(Z.dtype))
 
 
-def _first(parameters: list[Array]) -> Array:
-    return parameters[0]
-
-
 class PlainLinear:
     """A linear map in float64, for points of either dtype: an embedding without checks.
 
@@ -38,7 +35,7 @@ class PlainLinear:
 
     asymmetric = False
 
-    def __init__(self, map_of: Callable[[list[Array]], Array] = _first) -> None:
+    def __init__(self, map_of: Callable[[list[Array]], Array] = itemgetter(0)) -> None:
         self.map_of = map_of
 
     def decays(self, default: float) -> list[float]:

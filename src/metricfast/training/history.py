@@ -9,6 +9,9 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from metricfast._core.warn import warn_user
 
 Vector = NDArray[Any]
 # Attributes of a history that a snapshot holds.
@@ -205,6 +208,11 @@ class History:
             else:
                 since += 1
         return since >= self._patience
+
+    def warn(self, message: str) -> None:
+        """Warn that a solver ended without convergence, unless `quiet`."""
+        if not self.quiet:
+            warn_user(message, ConvergenceWarning)
 
     def snapshot(self) -> tuple[dict[str, Vector], dict[str, Any]]:
         """Return the state as arrays, and as numbers for JSON."""

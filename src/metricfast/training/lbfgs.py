@@ -1,7 +1,7 @@
-"""Full-batch solvers: L-BFGS for smooth functions and for hinges.
+"""L-BFGS for sums of hinges.
 
-They minimise over a flat float64 vector and report every iteration to a `History`. The history
-keeps the best parameters, which are the result of an interrupted fit.
+It minimises over a flat float64 vector and reports every iteration to a `History`, which keeps the
+best parameters.
 """
 
 from __future__ import annotations
@@ -9,57 +9,13 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
-from sklearn.exceptions import ConvergenceWarning
 
-from metricfast._core.warn import warn_user
 from metricfast.training.history import DivergedError, History, Vector
 
 _Function = Callable[[Vector], tuple[float, Vector]]
-
-
-def minimize_smooth(
-    fun: _Function,
-    x0: Vector,
-    history: History,
-    *,
-    max_iter: int,
-    tol: float | None = None,
-    **options: float,
-) -> None:
-    """Minimise a smooth function by SciPy's L-BFGS-B.
-
-    `tol` and other `options` mean the same as in :func:`scipy.optimize.minimize`. Warns
-    ConvergenceWarning unless it ends by convergence or by the observer.
-    """
-    if max_iter < 1 or history.stalled:
-        return
-
-    def report(intermediate_result: Any) -> None:
-        if history(intermediate_result.fun, intermediate_result.x):
-            raise StopIteration
-
-    result = minimize(
-        fun,
-        x0,
-        jac=True,
-        method="L-BFGS-B",
-        tol=tol,
-        callback=report,
-        options={"maxiter": max_iter, "maxfun": math.inf, **options},
-    )
-    if math.isinf(history.best_objective):
-        if not math.isfinite(result.fun):
-            raise DivergedError
-        history.record_start(result.fun, result.x)
-    if not result.success and not history.stopped:
-        reason, remedy = "without convergence", "raise max_iter, or give a larger tol"
-        if result.nit < max_iter:
-            reason, remedy = "as its line search found no lower objective", "rescale the points"
-        _warn(history, f"L-BFGS stopped after {result.nit} iterations {reason}: {remedy}.")
 
 
 def minimize_hinge(
@@ -116,9 +72,8 @@ def minimize_hinge(
                 pairs.clear()
                 continue
             if not converged():
-                _warn(
-                    history,
-                    "The line search failed twice: rescale the data, or raise the tolerance.",
+                history.warn(
+                    "The line search failed twice: rescale the data, or raise the tolerance."
                 )
             break
         iteration += 1
@@ -143,7 +98,7 @@ def minimize_hinge(
     if math.isinf(history.best_objective):
         history.record_start(value, x)
     if iteration == max_iter:
-        _warn(history, f"No convergence in {max_iter} iterations: raise max_iter or the tolerance.")
+        history.warn(f"No convergence in {max_iter} iterations: raise max_iter or the tolerance.")
 
 
 class _Pair(NamedTuple):
@@ -199,8 +154,3 @@ def _weak_wolfe(
             low = length
         length = 2 * length if math.isinf(high) else (low + high) / 2
     return found
-
-
-def _warn(history: History, message: str) -> None:
-    if not history.quiet:
-        warn_user(message, ConvergenceWarning)

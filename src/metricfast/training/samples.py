@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 
 from metricfast._core.checks import check_points
+from metricfast._core.memory import working_memory
 from metricfast._core.points import dense, values_of
 from metricfast._core.scaling import (
     center_and_rescale,
@@ -22,8 +23,9 @@ from metricfast._core.scaling import (
     undo_scale,
 )
 from metricfast._core.scatter import repetitions
-from metricfast._core.sources import Source, scaled
+from metricfast._core.sources import Named, Source, scaled
 from metricfast._core.sparse import rescale
+from metricfast._core.stores import in_memory
 from metricfast._core.targets import (
     check_classification_target,
     check_kinds,
@@ -34,15 +36,7 @@ from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import warn_user
 from metricfast._core.wide_map import AnyMap, WideMap
 from metricfast._labels.distance import LabelDistance
-from metricfast.training.chunks import (
-    SHARE,
-    Chunked,
-    hold,
-    mean_and_exponent,
-    mean_of,
-    rows_of,
-    subtract_mean,
-)
+from metricfast.training.chunks import SHARE, Chunked, mean_and_exponent, mean_of, subtract_mean
 from metricfast.training.preconditioner import FlatParameters
 from metricfast.training.span import LazyBasis, WithConstant
 
@@ -163,9 +157,8 @@ class Samples:
         weight = None if self.weight is None else self.weight[rows]
         labels = None if self.labels is None else self.labels[rows]
         marks = {name: each[rows] for name, each in self.marks.items()}
-        return replace(
-            self, X=rows_of(self.X, rows), labels=labels, weight=weight, given=None, marks=marks
-        )
+        X = self.X.subset(rows) if self.in_chunks else self.X[rows]
+        return replace(self, X=X, labels=labels, weight=weight, given=None, marks=marks)
 
     @cached_property
     def representative(self) -> Samples:
@@ -259,6 +252,23 @@ class Samples:
                     f"2^{shift - size - self.exponent}."
                 )
         return times_power_of_two(unit, shift)
+
+
+def hold(X: Any, needed: tuple[str, str] | None = None, name: str = "X") -> Any:
+    """Return points as an array or CSR array, or as a source if they take too much memory.
+
+    Too much is more than half of the working memory. With `needed`, a reason and a remedy, all
+    points are read, and a MemoryError says why.
+    """
+    if not isinstance(X, Source):
+        return csr_array(X) if issparse(X) else X
+    X = X if name == "X" else Named(X, name)
+    if needed is not None:
+        reason, remedy = needed
+        return in_memory(X, f"{name}, which {reason},", remedy)
+    if 2 * len(X) * X.row_bytes > working_memory():
+        return X
+    return in_memory(X, name, "read parts of it")
 
 
 def load_samples(

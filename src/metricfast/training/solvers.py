@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from scipy.optimize import minimize
 from sklearn.base import BaseEstimator
 
 from metricfast._core.arguments import check_unused, did_you_mean
@@ -24,7 +25,7 @@ from metricfast._core.parameters import (
 from metricfast.samplers import Batch
 from metricfast.training import steps
 from metricfast.training.history import DivergedError, History, Vector
-from metricfast.training.lbfgs import minimize_hinge, minimize_smooth
+from metricfast.training.lbfgs import minimize_hinge
 from metricfast.training.steps import Rule, Steps
 
 __all__ = [
@@ -67,10 +68,6 @@ class FullBatchSolver(BaseEstimator):  # type: ignore[misc]
     def n_iter(self) -> int:
         """The largest number of iterations."""
         return int(self.max_iter)
-
-    def check(self) -> None:
-        """Raise ValueError if a parameter has a value that cannot be used."""
-        check_parameters(self)
 
     def minimize(self, problem: Any, history: History, batches: EpochBatches | None = None) -> None:
         """Continue to minimise a problem from the last vector of the history.
@@ -123,24 +120,37 @@ class LBFGS(FullBatchSolver):
     def minimize(self, problem: Any, history: History, batches: EpochBatches | None = None) -> None:
         """Continue to minimise a problem from the last vector of the history."""
         del batches
-        left = self.n_iter - len(history.curve)
-        x = history.x.astype(np.float64)
-        if problem.traits.smooth:
-            tol = self.tol
-            if tol is None and problem.X.dtype == np.float32:
-                tol = _SINGLE_TOL
-            minimize_smooth(problem, x, history, max_iter=left, tol=tol, maxcor=int(self.memory))
+        left, x = self.n_iter - len(history.curve), history.x.astype(np.float64)
+        if not problem.traits.smooth:
+            minimize_hinge(
+                problem, x, history, min_iter=int(self.min_iter), max_iter=left,
+                tol=_HINGE_TOL if self.tol is None else self.tol, memory=int(self.memory),
+                refresh=partial(_refresh, problem, history) if problem.refresh_every else None,
+                refresh_every=int(problem.refresh_every),
+            )  # fmt: skip
             return
+        if left < 1 or history.stalled:
+            return
+        single = self.tol is None and problem.X.dtype == np.float32
 
-        def refresh(x: Vector) -> None:
-            _refresh(problem, history, x)
+        def report(intermediate_result: Any) -> None:
+            if history(intermediate_result.fun, intermediate_result.x):
+                raise StopIteration
 
-        minimize_hinge(
-            problem, x, history, min_iter=int(self.min_iter), max_iter=left,
-            tol=_HINGE_TOL if self.tol is None else self.tol, memory=int(self.memory),
-            refresh=refresh if problem.refresh_every else None,
-            refresh_every=int(problem.refresh_every),
+        result = minimize(
+            problem, x, jac=True, method="L-BFGS-B", tol=_SINGLE_TOL if single else self.tol,
+            callback=report,
+            options={"maxiter": left, "maxfun": math.inf, "maxcor": int(self.memory)},
         )  # fmt: skip
+        if math.isinf(history.best_objective):
+            if not math.isfinite(result.fun):
+                raise DivergedError
+            history.record_start(result.fun, result.x)
+        if not result.success and not history.stopped:
+            reason, remedy = "without convergence", "raise max_iter, or give a larger tol"
+            if result.nit < left:
+                reason, remedy = "as its line search found no lower objective", "rescale the points"
+            history.warn(f"L-BFGS stopped after {result.nit} iterations {reason}: {remedy}.")
 
 
 @dataclass(eq=False, repr=False)
@@ -202,10 +212,6 @@ class MiniBatchSolver(BaseEstimator):  # type: ignore[misc]
     def n_iter(self) -> int:
         """The largest number of epochs."""
         return int(self.max_epochs)
-
-    def check(self) -> None:
-        """Raise ValueError if a parameter has a value that cannot be used."""
-        check_parameters(self)
 
     def minimize(self, problem: Any, history: History, batches: EpochBatches | None) -> None:
         """Continue to minimise a problem from the last vector of the history."""
@@ -410,7 +416,7 @@ def as_solver(
             f"solver must be {known} or one of metricfast.solvers, got {value!r}."
             + (did_you_mean(value, names) or did_you_mean(value, __all__, "solvers.{}()"))
         )
-    value.check()
+    check_parameters(value)
     return value
 
 

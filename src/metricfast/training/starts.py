@@ -14,16 +14,21 @@ from scipy.sparse import issparse
 
 from metricfast._core.initialize import initialize_components
 from metricfast._core.points import dense
-from metricfast._core.scatter import repetitions, svd, with_signs, within_scatter
-from metricfast._core.scatter_statistics import LOCAL_NEIGHBORS, local_scatters
+from metricfast._core.scatter import (
+    LOCAL_NEIGHBORS,
+    local_scatters,
+    repetitions,
+    svd,
+    with_signs,
+    within_scatter,
+)
 from metricfast._core.targets import encode
 from metricfast._core.types import Floats, RandomState
 from metricfast._core.wide_map import AnyMap, WideMap, to_array
 from metricfast.exceptions import LossOverflowError
 from metricfast.samplers import Batch, class_batches
 from metricfast.training.embedded import map_points
-from metricfast.training.embedded_loss import EmbeddedLoss
-from metricfast.training.objective import Objective
+from metricfast.training.objective import EmbeddedLoss, Objective
 from metricfast.training.preconditioner import FlatParameters
 from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples

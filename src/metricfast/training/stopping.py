@@ -46,10 +46,6 @@ class HeldOut(BaseEstimator):  # type: ignore[misc]
     fraction: PositiveShare = 0.1
     patience: PositiveInt = 10
 
-    def check(self) -> None:
-        """Raise ValueError if a parameter has a value that cannot be used."""
-        check_parameters(self)
-
 
 def as_stopping_rule(value: Any) -> HeldOut | None:
     """Return the rule for the parameter `early_stopping`, or None.
@@ -57,7 +53,7 @@ def as_stopping_rule(value: Any) -> HeldOut | None:
     Raises ValueError for other values.
     """
     if isinstance(value, HeldOut):
-        value.check()
+        check_parameters(value)
         return value
     if isinstance(value, (bool, np.bool_)):
         return HeldOut() if value else None

@@ -14,13 +14,15 @@ from metricfast._core.initialize import check_n_components
 from metricfast._core.memory import working_memory
 from metricfast._core.parameters import NumberOfJobs, PositiveInt, Share
 from metricfast._core.scaling import center_and_rescale
-from metricfast._core.scatter import repetitions, whitening, with_signs
-from metricfast._core.scatter_statistics import (
+from metricfast._core.scatter import (
     LOCAL_NEIGHBORS,
-    ScatterStatistics,
     local_scatters,
     members_of_groups,
+    repetitions,
+    whitening,
+    with_signs,
 )
+from metricfast._core.scatter_statistics import ScatterStatistics
 from metricfast._core.sources import on_disk, take
 from metricfast._core.stores import in_memory
 from metricfast._core.targets import class_codes

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from metricfast._core.arguments import check_count, check_unused
+from metricfast._core.arguments import check_count, check_random_state, check_unused
 from metricfast._core.initialize import check_n_components
 from metricfast._core.parameters import NumberOfJobs, PositiveInt, Seed, Verbosity
 from metricfast._core.types import Array
@@ -34,7 +34,7 @@ from metricfast.losses import CoSENT, NTXent
 from metricfast.losses._call import BaseLoss
 from metricfast.selection._judge import JudgeParameter, as_judge
 from metricfast.training.callbacks import CallbackMixin, as_callbacks, reports_to_sklearn
-from metricfast.training.checkpoint import open_checkpoint
+from metricfast.training.checkpoint import CheckpointFile
 from metricfast.training.fingerprint import params_of
 from metricfast.training.history import History, Vector
 from metricfast.training.objective import Objective
@@ -250,9 +250,10 @@ class AdapterLearner(CallbackMixin, EmbeddedMetricMixin):
             if X_database is not None:
                 self.mean_query_ = np.zeros(widths[0], given.queries.dtype)
             starts = self._starts(given, last)
-            rng, checkpoint = open_checkpoint(
-                path, self.random_state, lambda: (given, *params_of(self, LBFGS(), ""))
-            )
+            rng, checkpoint = check_random_state(self.random_state), None
+            if path is not None:
+                checkpoint = CheckpointFile(path, given, *params_of(self, LBFGS(), ""))
+                rng = checkpoint.generator(self.random_state)
             if self._fit_task is not None:
                 self._fit_task.begin("iteration", None)
             AdapterTraining(self, loss, starts, sizes, callbacks, checkpoint).run(given, judge, rng)

@@ -34,9 +34,8 @@ from metricfast.losses._call import BaseLoss
 from metricfast.losses._labels import tags_for
 from metricfast.samplers import Sampler
 from metricfast.training.adapters import check_labels
-from metricfast.training.chunks import hold
 from metricfast.training.problem import is_continuous, is_learnable
-from metricfast.training.samples import Samples
+from metricfast.training.samples import Samples, hold
 
 
 def check_parts(

@@ -33,9 +33,8 @@ from metricfast.samplers import Batch
 from metricfast.selection._judge import JudgeParameter
 from metricfast.training.cost import warn_of_cost
 from metricfast.training.embedded import PlainLinear, map_points
-from metricfast.training.embedded_loss import EmbeddedLoss
 from metricfast.training.history import History, Vector
-from metricfast.training.objective import Objective
+from metricfast.training.objective import EmbeddedLoss, Objective
 from metricfast.training.preconditioner import PSDProjection
 from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
