@@ -18,7 +18,7 @@ import metricfast as mf
 from metricfast import losses, metrics, neighbors, solvers
 from metricfast._core import warn
 from metricfast.constraints import Constraints
-from metricfast.training.cost import warn_of_cost
+from metricfast.training.train import warn_of_cost
 
 PACKAGE = Path(mf.__file__).parent
 RNG = np.random.default_rng(0)

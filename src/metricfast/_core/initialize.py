@@ -13,6 +13,7 @@ from scipy.linalg import eigh
 from sklearn.utils import check_array
 
 from metricfast._core.arguments import as_real, check_random_state
+from metricfast._core.points import is_wide
 from metricfast._core.scaling import times_power_of_two
 from metricfast._core.scatter import (
     check_discriminant,
@@ -26,7 +27,6 @@ from metricfast._core.scatter import (
 )
 from metricfast._core.scatter_statistics import ScatterStatistics
 from metricfast._core.sources import on_disk
-from metricfast._core.sparse import is_wide
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast.exceptions import NonPSDError
 

@@ -12,7 +12,7 @@ from sklearn.utils.sparsefuncs import mean_variance_axis
 from metricfast._core.arrays import as_threads, scaled_alike
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.sources import parts
-from metricfast._core.sparse import sparse_gradient
+from metricfast._core.sparse import WIDE
 from metricfast._core.types import Array, Floats
 
 
@@ -24,6 +24,11 @@ def dense(X: Any) -> Array:
 def values_of(X: Any) -> Array:
     """Return the array itself, or the stored values of a sparse matrix."""
     return np.asarray(X.data if issparse(X) else X)
+
+
+def is_wide(X: Any) -> bool:
+    """Return whether X is sparse and has too many features for an array."""
+    return bool(issparse(X) and X.shape[1] > WIDE)
 
 
 def stacked(tables: Sequence[Any]) -> Any:
@@ -51,8 +56,8 @@ def map_gradient(upstream: Array, X: Any, n_jobs: int | None = None) -> Floats:
 
     `upstream` is the gradient by embedded points.
     """
-    if issparse(X):
-        return sparse_gradient(upstream, X)
+    if issparse(X):  # if the rows of `upstream` add up to zero, the origin does not matter
+        return np.asarray((X.T @ upstream.astype(np.float64)).T)
     upstream = upstream.astype(X.dtype, copy=False)
     gradient = np.empty((upstream.shape[1], X.shape[1]))
     get_kernels().linear_backward(upstream, X, gradient, as_threads(n_jobs))

@@ -15,9 +15,9 @@ from scipy.sparse.linalg import LinearOperator
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.memory import block_rows
-from metricfast._core.points import dense
+from metricfast._core.points import dense, is_wide
 from metricfast._core.sources import Source, parts, row_bytes, take
-from metricfast._core.sparse import is_wide, principal_axes
+from metricfast._core.sparse import principal_axes
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import warn_if_long
 
@@ -200,7 +200,8 @@ def blocks(X: Array, n_rows: int | None = None) -> Iterator[slice]:
     """Yield slices of the rows of X, or of `n_rows` rows of its width, that fit into the cache."""
     step = max(1, _BLOCK_SIZE // X.shape[1])
     n_rows = X.shape[0] if n_rows is None else n_rows
-    return (slice(start, start + step) for start in range(0, n_rows, step))
+    for start in range(0, n_rows, step):
+        yield slice(start, start + step)
 
 
 def pieces(X: Any) -> Iterator[tuple[slice, Array]]:

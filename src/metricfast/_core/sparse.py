@@ -77,11 +77,6 @@ def made_dense(X: Any, name: str = "X") -> Any:
         ) from error
 
 
-def is_wide(X: Any) -> bool:
-    """Return whether X is sparse and has too many features for an array."""
-    return bool(issparse(X) and X.shape[1] > WIDE)
-
-
 def rescale(X: Any) -> tuple[Any, int]:
     """Rescale very large or very small points to a spread of about 1, like `center_and_rescale`.
 
@@ -101,14 +96,6 @@ def rescale(X: Any) -> tuple[Any, int]:
 
 def _with_data(X: Any, data: Array) -> Any:
     return type(X)((data, X.indices, X.indptr), shape=X.shape)
-
-
-def sparse_gradient(upstream: Array, X: Any) -> Floats:
-    """Return the gradient by the map, from the gradient by embedded points.
-
-    If the rows of `upstream` add up to zero, the origin of X does not matter.
-    """
-    return np.asarray((X.T @ upstream.astype(np.float64)).T)
 
 
 def nearest_of_class(X: Any, labels: Integers, k: int, n_jobs: int | None) -> Integers:

@@ -36,7 +36,7 @@ from metricfast.learners.auto import MANY
 from metricfast.selection._judge import Judge, as_judge
 from metricfast.selection._splits import Fold, check_folds, split_points
 from metricfast.training.callbacks import as_callbacks
-from metricfast.training.cost import warn_of_race
+from metricfast.training.train import warn_of_race
 
 
 def compare(

@@ -364,7 +364,7 @@ def nearest_of_arrays(
     check_all_finite(queries, "queries")
     check_all_finite(database, "database")
     check_neighbors(n_neighbors, len(database), exclude)
-    distances = np.empty((len(queries), n_neighbors), common_precision(queries, database))
+    distances = np.empty((len(queries), n_neighbors), np.result_type(queries, database))
     indices = np.empty(distances.shape, np.int64)
     get_kernels().kneighbors(
         queries, database, (None, None), n_neighbors, (exclude, None, None), True, distances,

@@ -32,8 +32,7 @@ from metricfast.learners.auto_data import (
     map_of,
     shape_of,
 )
-from metricfast.learners.base.inputs import begin_fit
-from metricfast.learners.base.learner import BaseMetricLearner, MahalanobisMixin
+from metricfast.learners.base.learner import BaseMetricLearner, MahalanobisMixin, begin_fit
 from metricfast.learners.closed.anmm import ANMM
 from metricfast.learners.closed.lfda import LFDA
 from metricfast.learners.closed.rca import RCA_Supervised
@@ -54,7 +53,7 @@ from metricfast.learners.tuples.sdml import SDML
 from metricfast.selection._folds import Path
 from metricfast.selection._judge import Judge, Judgement, JudgeParameter, as_judge, judge_costs
 from metricfast.selection._race import OutOfTimeError, Race, with_scores
-from metricfast.training.cost import warn_of_race
+from metricfast.training.train import warn_of_race
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -15,11 +15,9 @@ from metricfast._core.scaling import center_and_rescale
 from metricfast._core.scatter import repetitions
 from metricfast._core.types import Array, RandomState
 from metricfast._core.wide_map import AnyMap, WideMap
-from metricfast.learners.base.inputs import begin_fit
-from metricfast.learners.base.learner import MahalanobisMixin
+from metricfast.learners.base.learner import MahalanobisMixin, begin_fit
 from metricfast.learners.trained import Given, Plan, TrainedLearner, for_mini_batches
 from metricfast.selection._judge import JudgeParameter
-from metricfast.training.cost import warn_of_cost
 from metricfast.training.history import Vector
 from metricfast.training.model_selection import Candidates
 from metricfast.training.objective import Objective
@@ -27,6 +25,7 @@ from metricfast.training.samples import Samples, as_classes, load_samples
 from metricfast.training.solvers import LBFGS, Solver, check_solver_params
 from metricfast.training.span import LazyBasis, trains_in_span
 from metricfast.training.starts import DISCRIMINANTS, GIVEN_START, STANDARDIZED, begin_at
+from metricfast.training.train import warn_of_cost
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -25,13 +25,13 @@ from metricfast.learners.impostors import MARGIN, TargetsAndImpostors
 from metricfast.learners.linear import LinearLearner
 from metricfast.learners.lmnn_targets import find_targets
 from metricfast.selection._judge import JudgeParameter
-from metricfast.training.cost import warn_of_cost
 from metricfast.training.history import History, Vector
 from metricfast.training.objective import Objective
 from metricfast.training.preconditioner import FULL_BASIS, Preconditioner
 from metricfast.training.problem import Problem, Traits
 from metricfast.training.samples import Samples, as_classes
 from metricfast.training.solvers import LBFGS, Solver
+from metricfast.training.train import warn_of_cost
 
 # The number of targets by default.
 _MOST_TARGETS = 3

@@ -17,11 +17,11 @@ from metricfast._core.types import Array, Floats, Integers
 from metricfast.learners.linear import LinearLearner
 from metricfast.samplers import Batch
 from metricfast.selection._judge import JudgeParameter
-from metricfast.training.cost import warn_of_cost
 from metricfast.training.objective import EmbeddedLoss
 from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
 from metricfast.training.solvers import Solver
+from metricfast.training.train import warn_of_cost
 
 # Arrays of a number for each point and class.
 _ARRAYS = 4

@@ -20,7 +20,8 @@ from metricfast._core.checks import check_points
 from metricfast._core.frames import as_table, check_names
 from metricfast._core.initialize import components_from_metric
 from metricfast._core.mahalanobis import MahalanobisMetric
-from metricfast._core.sparse import is_wide, made_dense
+from metricfast._core.points import is_wide
+from metricfast._core.sparse import made_dense
 from metricfast._core.types import Array, Integers
 from metricfast.distances.database import Database
 from metricfast.distances.neighbors import SearchMetric

@@ -26,7 +26,7 @@ from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.wide_map import AnyMap, WideMap, to_array
 from metricfast.distances.database import Database
 from metricfast.distances.neighbors import kneighbors
-from metricfast.learners.base.inputs import forget
+from metricfast.learners.base.learner import forget
 from metricfast.learners.lmnn import LMNN
 from metricfast.losses._call import BaseLoss, Call, Totals
 from metricfast.predictors.base import KNeighborsMixin
@@ -39,13 +39,12 @@ from metricfast.selection._judge import Judge, Judgement, JudgeParameter, join_p
 from metricfast.selection._measures import Measure, Search
 from metricfast.selection._splits import Part, split_points
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
-from metricfast.training.cost import warn_of_cost
 from metricfast.training.objective import EmbeddedLoss, Objective
 from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
 from metricfast.training.solvers import LBFGS
 from metricfast.training.span import LazyBasis, MapOfSpan, trains_in_span
-from metricfast.training.train import train
+from metricfast.training.train import train, warn_of_cost
 
 
 class _Push(BaseLoss):

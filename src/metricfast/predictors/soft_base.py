@@ -54,8 +54,8 @@ from metricfast.predictors.targets import judge_of_points, rows_of_table
 from metricfast.selection._judge import Judge, JudgeParameter
 from metricfast.selection._splits import ENOUGH, draw_rows, split_points
 from metricfast.training.callbacks import CallbackMixin
-from metricfast.training.cost import warn_of_cost
 from metricfast.training.samples import Samples
+from metricfast.training.train import warn_of_cost
 
 # Maps that n_estimators="auto" learns of tables that are not large; the judge "auto" holds as many
 # parts out. Predictions have no given distance, so a lower cost is enough.

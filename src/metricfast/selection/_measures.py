@@ -58,16 +58,14 @@ class Search:
         """Return the nearest neighbours of each query, in ascending order; -1 stands for none."""
         most = len(self.database) - (self.exclude is not None)
         if self._found is None or self._found.shape[1] < min(n_neighbors, most):
-            self._found = self._neighbors(min(max(n_neighbors, _NEIGHBORS), most))
+            given = self.queries, self.database, min(max(n_neighbors, _NEIGHBORS), most)
+            if self.function is None and self.where is None:
+                self._found = nearest_of_arrays(*given, self.exclude, self.n_jobs)
+            else:
+                how: dict[str, Any] = {"exclude": self.exclude, "where": self.where}
+                search = self.function or kneighbors
+                self._found = np.asarray(search(*given, **how, n_jobs=self.n_jobs)[1])
         return self._found[:, :n_neighbors]
-
-    def _neighbors(self, k: int) -> Integers:
-        points = self.queries, self.database
-        if self.function is None and self.where is None:
-            return nearest_of_arrays(*points, k, self.exclude, self.n_jobs)
-        search = self.function or kneighbors
-        found = search(*points, k, exclude=self.exclude, where=self.where, n_jobs=self.n_jobs)
-        return np.asarray(found[1])
 
     def distances(self) -> Array:
         """Return the distances of all pairs."""

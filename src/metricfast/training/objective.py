@@ -296,7 +296,7 @@ class Objective:
         self._batches_done: int | None = None
         self._shared_penalty: tuple[float, Array] | None = None
         self.initial_map: Any = None
-        self.of_span = problem.of_span(start[0]) if start else None
+        self.of_span = samples.map_of_span(start[0]) if start else None
         self._n_own = len(problem.embedding.decays(0.0))
         if continued is not None:
             self.x0, self.preconditioner = continued

@@ -11,7 +11,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from metricfast._core.types import Array, RandomState
 from metricfast._core.warn import warn_user
-from metricfast._core.wide_map import AnyMap
 from metricfast.embeddings import Embedding
 from metricfast.samplers import Batch
 from metricfast.training.embedded import PlainLinear
@@ -202,16 +201,3 @@ class Problem:
     rescale: Callable[[Array], float] | None = None
     searches_scale: bool = True
     standardizes: bool = True
-
-    def of_span(self, L: AnyMap) -> MapOfSpan | None:
-        """Return a map of all features as a map of the points' span, or None without a span."""
-        samples = self.samples
-        if samples.outer is None or samples.span is None or L.shape[1] != samples.outer:
-            return None
-        return MapOfSpan(L, samples.span.basis)
-
-    def inner(self, L: Any) -> Array:
-        """Return a map in the problem's coordinates: a basis of the span, or the features."""
-        start = self.of_span(L)
-        found: Array = L if start is None else start.inner
-        return found

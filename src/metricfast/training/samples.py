@@ -38,7 +38,7 @@ from metricfast._core.wide_map import AnyMap, WideMap
 from metricfast._labels.distance import LabelDistance
 from metricfast.training.chunks import SHARE, Chunked, mean_and_exponent, mean_of, subtract_mean
 from metricfast.training.preconditioner import FlatParameters
-from metricfast.training.span import LazyBasis, WithConstant
+from metricfast.training.span import LazyBasis, MapOfSpan, WithConstant
 
 # A given map is rescaled if the log2 spread of mapped points exceeds this in absolute value.
 _USUAL_START = 20
@@ -191,6 +191,18 @@ class Samples:
     def undo_scale(self, L: Any) -> Any:
         """Convert a map of `X`, an array or a `WideMap`, to a map of the given points."""
         return undo_scale(L, self.exponent, self.X.dtype)
+
+    def map_of_span(self, L: AnyMap) -> MapOfSpan | None:
+        """Return a map of all features as a map of the span of `in_span`, or None without one."""
+        if self.outer is None or self.span is None or L.shape[1] != self.outer:
+            return None
+        return MapOfSpan(L, self.span.basis)
+
+    def inner_map(self, L: Any) -> Array:
+        """Convert a map of all features to a map of `X`, which may be coordinates."""
+        start = self.map_of_span(L)
+        found: Array = L if start is None else start.inner
+        return found
 
     def in_span_and_beyond(self) -> Samples:
         """Return the samples in coordinates of `span`, and a coordinate of zeros.

@@ -155,9 +155,9 @@ def begin_at(
         start = STARTS[name](samples, len(L))
         L = like(L, start if problem.samples.outer is not None else to_array(start), samples)
     if rescales and problem.rescale is not None:
-        L = L * L.dtype.type(problem.rescale(problem.inner(L)))
+        L = L * L.dtype.type(problem.rescale(problem.samples.inner_map(L)))
     if searches and solver.by_batches and problem.searches_scale:
-        plain = Objective(replace(problem, preconditioner=None), [problem.inner(L)])
+        plain = Objective(replace(problem, preconditioner=None), [problem.samples.inner_map(L)])
         batches = plain.batches(rng, solver)
         assert batches is not None
         L = L * best_scale(_loss_by_factor(problem, L, next(iter(batches()))))
@@ -169,10 +169,10 @@ def begin_at(
             chosen[name] = choose_scale(problem, forms, batch, samples.weight)
         form, wanted = chosen[name]
         L = forms[form]
-        found = spread(problem.inner(L), problem.samples.X, samples.weight, batch.rows)
+        found = spread(problem.samples.inner_map(L), problem.samples.X, samples.weight, batch.rows)
         L = L * L.dtype.type(wanted / found) if wanted > 0 and found > 0 else L
     if name is not None and problem.refresh is not None:
-        problem.refresh(problem.inner(L))
+        problem.refresh(problem.samples.inner_map(L))
     objective = Objective(problem, [L])
     objective.initial_map = initial
     return objective
@@ -219,7 +219,7 @@ def choose_scale(
     found = list[tuple[float, int, float]]()
     for L in forms:
         value = _loss_by_factor(problem, L, batch)
-        own = spread(problem.inner(L), problem.samples.X, weight, batch.rows)
+        own = spread(problem.samples.inner_map(L), problem.samples.X, weight, batch.rows)
         scale = near_scale(value, _FIRST_SPREAD / own) if own > 0 else 1.0
         found.append((value(scale), len(found), scale * own))
     return min(found)[1:]
@@ -227,7 +227,7 @@ def choose_scale(
 
 def _loss_by_factor(problem: Problem, L: AnyMap, batch: Batch) -> Callable[[float], float]:
     """Return the loss for choosing the scale, with the penalty, as a function of the factor."""
-    inner, constrained = problem.inner(L), problem.preconditioner
+    inner, constrained = problem.samples.inner_map(L), problem.preconditioner
     if isinstance(constrained, FlatParameters):
         (inner,) = constrained.arrays(constrained.vector([inner]))
     if problem.scale_loss is not None:

@@ -16,7 +16,7 @@ from metricfast._core.targets import check_partial_target, class_codes
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.wide_map import AnyMap, WideMap
 from metricfast.selection._judge import Judge, Sample, as_judge, judge_maps
-from metricfast.training.cost import warn_of_decompositions
+from metricfast.training.train import warn_of_decompositions
 
 # The distances that need no learning.
 _UNLEARNED = "given distance", "standardised features"

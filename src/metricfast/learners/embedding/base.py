@@ -22,7 +22,7 @@ from metricfast._labels.distance import LabelDistance
 from metricfast.embeddings import Embedding
 from metricfast.embeddings._asymmetric import sides_of, with_length
 from metricfast.embeddings._base import NO_LENGTH
-from metricfast.learners.base.inputs import forget
+from metricfast.learners.base.learner import forget
 from metricfast.learners.embedding.input import (
     check_database,
     check_parts,
@@ -37,7 +37,6 @@ from metricfast.losses._call import BaseLoss
 from metricfast.samplers import Batch, Sampler
 from metricfast.selection._judge import JudgeParameter
 from metricfast.training.adapters import in_wide_span
-from metricfast.training.cost import warn_of_cost
 from metricfast.training.embedded import embed
 from metricfast.training.fingerprint import fingerprint
 from metricfast.training.history import History, Vector
@@ -49,6 +48,7 @@ from metricfast.training.samples import Samples, center
 from metricfast.training.sampling import SamplerBatches, check_neighbors_of
 from metricfast.training.solvers import LBFGS, MiniBatchSolver, check_solver_params
 from metricfast.training.steps import RISE
+from metricfast.training.train import warn_of_cost
 
 # Epochs without improvement after which the training of a part stops, if there are classes. The
 # costs of numbers vary too much to stop.

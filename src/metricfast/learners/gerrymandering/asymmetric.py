@@ -35,7 +35,6 @@ from metricfast.learners.gerrymandering.voting import largest_cost, vote_loss
 from metricfast.learners.trained import Given, Plan, TrainedLearner, for_mini_batches
 from metricfast.selection._judge import Judge, JudgeParameter
 from metricfast.training.adapters import in_wide_span
-from metricfast.training.cost import warn_of_cost
 from metricfast.training.embedded import embed_samples
 from metricfast.training.history import History, Vector
 from metricfast.training.model_selection import Candidates
@@ -44,6 +43,7 @@ from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples, center, hold
 from metricfast.training.solvers import LBFGS
 from metricfast.training.splits import holds_classes_out
+from metricfast.training.train import warn_of_cost
 
 
 @dataclass(eq=False, repr=False)

@@ -15,7 +15,7 @@ from metricfast._core.types import Array
 from metricfast.distances.gradient import metric_gradient
 from metricfast.distances.inference import Ties
 from metricfast.distances.neighbors import check_neighbors
-from metricfast.learners.base.inputs import points_of
+from metricfast.learners.base.learner import points_of
 from metricfast.learners.gerrymandering.classifier import DatabaseClassifierMixin
 from metricfast.learners.gerrymandering.history import (
     ZERO_START,
@@ -31,7 +31,6 @@ from metricfast.learners.trained import Plan
 from metricfast.losses import Gerrymander
 from metricfast.samplers import Batch
 from metricfast.selection._judge import JudgeParameter
-from metricfast.training.cost import warn_of_cost
 from metricfast.training.embedded import PlainLinear, map_points
 from metricfast.training.history import History, Vector
 from metricfast.training.objective import EmbeddedLoss, Objective
@@ -39,6 +38,7 @@ from metricfast.training.preconditioner import PSDProjection
 from metricfast.training.problem import Problem
 from metricfast.training.samples import Samples
 from metricfast.training.solvers import LBFGS, Solver
+from metricfast.training.train import warn_of_cost
 
 
 def _check_init(_: str, init: Any) -> None:
@@ -146,7 +146,7 @@ def _finish(
     start, L = objective.start, objective.initial_map
     if history.max_iter is not None and isinstance(learner.init, str) and L is not None:
         assert objective.problem.rescale is not None
-        L = objective.problem.inner(L)
+        L = objective.samples.inner_map(L)
         vector = objective.preconditioner.vector([L * objective.problem.rescale(L)])
         start = objective.parameters(vector)
     remedy = "lower n_bins" if hasattr(learner, "n_bins") else "leave small classes out"
