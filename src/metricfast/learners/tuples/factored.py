@@ -12,7 +12,6 @@ from metricfast._core.prior import initialize_metric
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast._core.warn import warn_user
-from metricfast.training.callbacks import CallbackMixin
 from metricfast.training.embedded import PlainLinear
 from metricfast.training.history import History
 from metricfast.training.objective import Objective
@@ -37,46 +36,43 @@ def start_metric(
     return initialize_metric(points, prior, rng, **params)
 
 
-class FactoredLearner(CallbackMixin):
-    """Base class of learners of a factor of M, with the parameters `max_iter`, `tol`, `verbose`."""
+def minimize_factor(
+    learner: Any, points: Array, function: Function, start: Floats,
+    map_of: Callable[[Floats], Array],
+) -> bool:  # fmt: skip
+    """Minimise by L-BFGS until the gap to the optimum is at most `tol` of the learner.
 
-    max_iter: int
-    tol: float
+    The learner has `set_factor` as `_set_fitted`. Warns ConvergenceWarning if the minimisation ends
+    earlier, unless a callback stopped it.
 
-    def _minimize_factor(
-        self, points: Array, function: Function, start: Floats, map_of: Callable[[Floats], Array]
-    ) -> bool:
-        """Minimise by L-BFGS until the gap to the optimum is at most `tol`.
+    `start`: factor of any shape to start from.
+    `map_of`: returns the map of a factor.
+    Returns whether the last factor is as near to the optimum.
+    """
+    gaps = _Gaps(function, float(learner.tol))
+    problem = Problem(
+        Samples(points), None, embedding=PlainLinear(lambda arrays: map_of(arrays[0])),
+        evaluate=gaps.evaluate, metrics=lambda _: gaps,
+    )  # fmt: skip
+    objective = Objective(problem, [start])
+    history = objective.history(np.random.RandomState(0), quiet=True)
+    if gaps.at(start) <= gaps.tol:
+        history.max_iter = 0
+    train(learner, objective, history, LBFGS(learner.max_iter, _ROUNDING))
+    gap = gaps.at(history.best_x.reshape(start.shape))
+    if not (history.stopped or gap <= gaps.tol):
+        warn_user(
+            f"{type(learner).__name__} stopped after {learner.n_iter_} iterations at {gap:.2g}, "
+            f"above tol={learner.tol:g}: raise max_iter or tol, or standardise the features.",
+            ConvergenceWarning,
+        )
+    return gap <= gaps.tol
 
-        Sets `n_iter_` and `components_`, also when interrupted. Warns ConvergenceWarning if it ends
-        earlier, unless a callback stopped it.
 
-        `start`: factor of any shape to start from.
-        `map_of`: returns the map of a factor.
-        Returns whether the last factor is as near to the optimum.
-        """
-        gaps = _Gaps(function, float(self.tol))
-        problem = Problem(
-            Samples(points), None, embedding=PlainLinear(lambda arrays: map_of(arrays[0])),
-            evaluate=gaps.evaluate, metrics=lambda _: gaps,
-        )  # fmt: skip
-        objective = Objective(problem, [start])
-        history = objective.history(np.random.RandomState(0), quiet=True)
-        if gaps.at(start) <= gaps.tol:
-            history.max_iter = 0
-        train(self, objective, history, LBFGS(self.max_iter, _ROUNDING))
-        gap = gaps.at(history.best_x.reshape(start.shape))
-        if not (history.stopped or gap <= gaps.tol):
-            warn_user(
-                f"{type(self).__name__} stopped after {self.n_iter_} iterations at {gap:.2g}, "
-                f"above tol={self.tol:g}: raise max_iter or tol, or standardise the features.",
-                ConvergenceWarning,
-            )
-        return gap <= gaps.tol
-
-    def _set_fitted(self, objective: Objective, history: History, x: Array, final: bool) -> None:
-        self.n_iter_ = max(1, len(history.curve))
-        self.components_ = objective.problem.embedding.map_of(objective.parameters(x))
+def set_factor(learner: Any, objective: Objective, history: History, x: Array, _: bool) -> None:
+    """Set `n_iter_` and `components_`, also when interrupted."""
+    learner.n_iter_ = max(1, len(history.curve))
+    learner.components_ = objective.problem.embedding.map_of(objective.parameters(x))
 
 
 class _Gaps:

@@ -35,10 +35,10 @@ from metricfast.learners.tuples.drawing import (
     SupervisedForm,
     draw_index_pairs,
 )
-from metricfast.learners.tuples.factored import FactoredLearner, start_metric
+from metricfast.learners.tuples.factored import minimize_factor, set_factor, start_metric
 from metricfast.learners.tuples.shrinking import representative_sample, shrink_metric
 from metricfast.selection._judge import JudgeParameter
-from metricfast.training.callbacks import reports_to_sklearn
+from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 from metricfast.training.span import in_span
 
 # Squared lengths below this are treated as zero.
@@ -46,7 +46,7 @@ _LEAST = 1e-100
 
 
 @dataclass(eq=False, repr=False)
-class _LSML(FactoredLearner, MahalanobisMixin):
+class _LSML(CallbackMixin, MahalanobisMixin):
     """Parameters and solver of LSML and LSML_Supervised."""
 
     tol: NonNegativeFloat = 1e-3
@@ -57,6 +57,8 @@ class _LSML(FactoredLearner, MahalanobisMixin):
     random_state: Seed = None
     _: KW_ONLY
     n_components: int | None = None
+
+    _set_fitted = set_factor
 
     @one_blas_thread()
     def _minimize(
@@ -104,7 +106,7 @@ class _LSML(FactoredLearner, MahalanobisMixin):
             L = components_from_metric(L.T @ L, n_components=self.n_components)
             return L.astype(points.dtype, copy=False)
 
-        self._minimize_factor(points, objective, np.eye(n_features), map_of)
+        minimize_factor(self, points, objective, np.eye(n_features), map_of)
 
 
 @dataclass(eq=False, repr=False)

@@ -41,7 +41,7 @@ from metricfast.learners.tuples.drawing import (
     SupervisedForm,
     draw_pairs,
 )
-from metricfast.learners.tuples.factored import FactoredLearner, start_metric
+from metricfast.learners.tuples.factored import minimize_factor, set_factor, start_metric
 from metricfast.learners.tuples.shrinking import (
     half_of_pairs,
     representative_sample,
@@ -49,7 +49,7 @@ from metricfast.learners.tuples.shrinking import (
     shrink_metric,
 )
 from metricfast.selection._judge import JudgeParameter
-from metricfast.training.callbacks import reports_to_sklearn
+from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 from metricfast.training.span import GIVEN, Span, SquareOf, in_span, inverse_root, span_of
 
 # Lower bound of the mean square of similar pairs along a direction, relative to all pairs. Without
@@ -240,7 +240,7 @@ def _inverse(values: Floats) -> Floats:
 
 
 @dataclass(eq=False, repr=False)
-class _MMC(FactoredLearner, MahalanobisMixin):
+class _MMC(CallbackMixin, MahalanobisMixin):
     """Parameters and solver of MMC and MMC_Supervised, with the matrix as an attribute."""
 
     max_iter: PositiveInt = 100
@@ -261,6 +261,7 @@ class _MMC(FactoredLearner, MahalanobisMixin):
     _renamed: ClassVar[dict[str, str]] = {"convergence_threshold": "tol"}
 
     A_ = FittedMap()
+    _set_fitted = set_factor
 
     @one_blas_thread()
     def _minimize(self, tuples: TupleSet, rng: RandomState) -> None:
@@ -295,8 +296,8 @@ class _MMC(FactoredLearner, MahalanobisMixin):
                 L = components_from_metric(self.A_, n_components=self.n_components)
             return L.astype(tuples.points.dtype, copy=False)
 
-        self.converged_ = self._minimize_factor(
-            tuples.points, problem.objective, problem.start, map_of
+        self.converged_ = minimize_factor(
+            self, tuples.points, problem.objective, problem.start, map_of
         )
 
     def _problem_in_span(
