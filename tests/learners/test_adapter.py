@@ -18,7 +18,7 @@ from metricfast import AdapterLearner, load, losses, save
 from metricfast.callbacks import Checkpoint
 from metricfast.embeddings import Asymmetric, Identity, Linear
 from metricfast.exceptions import PreprocessorError
-from metricfast.learners.base.learner import begin_fit
+from metricfast.learners.base.inputs import begin_fit
 from metricfast.learners.embedding.adapter_training import (
     AdapterTraining,
     _Fold,

@@ -24,7 +24,7 @@ from metricfast.learners.base.closed_form import (
     add_statistics,
     fit_points,
 )
-from metricfast.learners.base.learner import begin_fit
+from metricfast.learners.base.inputs import begin_fit
 from metricfast.learners.closed.anmm import ANMM
 from metricfast.learners.closed.dmlmj import DMLMJ
 from metricfast.learners.closed.lfda import LFDA, local_sums

@@ -32,7 +32,8 @@ from metricfast.learners.auto_data import (
     map_of,
     shape_of,
 )
-from metricfast.learners.base.learner import BaseMetricLearner, MahalanobisMixin, begin_fit
+from metricfast.learners.base.inputs import begin_fit
+from metricfast.learners.base.learner import BaseMetricLearner, MahalanobisMixin
 from metricfast.learners.closed.anmm import ANMM
 from metricfast.learners.closed.lfda import LFDA
 from metricfast.learners.closed.rca import RCA_Supervised

@@ -15,7 +15,8 @@ from metricfast._core.scaling import center_and_rescale
 from metricfast._core.scatter import repetitions
 from metricfast._core.types import Array, RandomState
 from metricfast._core.wide_map import AnyMap, WideMap
-from metricfast.learners.base.learner import MahalanobisMixin, begin_fit
+from metricfast.learners.base.inputs import begin_fit
+from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.learners.trained import Given, Plan, TrainedLearner, for_mini_batches
 from metricfast.selection._judge import JudgeParameter
 from metricfast.training.history import Vector

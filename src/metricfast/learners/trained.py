@@ -22,7 +22,7 @@ from metricfast._core.parameters import (
 )
 from metricfast._core.targets import check_marks
 from metricfast._core.types import RandomState
-from metricfast.learners.base.learner import forget
+from metricfast.learners.base.inputs import forget
 from metricfast.selection._judge import Judge, as_judge
 from metricfast.training.callbacks import Callback, CallbackMixin, as_callbacks, reports_to_sklearn
 from metricfast.training.checkpoint import CheckpointFile

@@ -18,7 +18,8 @@ from metricfast._core.arguments import as_numbers, check_bool
 from metricfast._core.arrays import as_codes, as_points, scaled_alike
 from metricfast._core.types import Array, Floats
 from metricfast.distances.neighbors import check_neighbors, kneighbors
-from metricfast.learners.base.learner import BaseMetricLearner, points_of
+from metricfast.learners.base.inputs import points_of
+from metricfast.learners.base.learner import BaseMetricLearner
 from metricfast.metrics._selection import are_continuous, takes_numbers, unwrapped
 from metricfast.plotting._axes import Display, check_has
 

@@ -14,7 +14,7 @@ from metricfast._core.arguments import check_count
 from metricfast._core.arrays import as_both, as_points
 from metricfast._core.scatter import svd, with_signs
 from metricfast._core.types import Array, Floats
-from metricfast.learners.base.learner import points_of
+from metricfast.learners.base.inputs import points_of
 from metricfast.learners.base.relevance import feature_names, in_spreads, shares_of_features
 from metricfast.metrics._selection import unwrapped
 from metricfast.plotting._axes import Display

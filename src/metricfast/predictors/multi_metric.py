@@ -26,7 +26,7 @@ from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.wide_map import AnyMap, WideMap, to_array
 from metricfast.distances.database import Database
 from metricfast.distances.neighbors import kneighbors
-from metricfast.learners.base.learner import forget
+from metricfast.learners.base.inputs import forget
 from metricfast.learners.lmnn import LMNN
 from metricfast.losses._call import BaseLoss, Call, Totals
 from metricfast.predictors.base import KNeighborsMixin

@@ -11,7 +11,7 @@ from sklearn.utils import Tags
 
 from metricfast._core.targets import accuracy, check_sample_weight
 from metricfast._core.types import Array, Floats, Integers
-from metricfast.learners.base.learner import forget
+from metricfast.learners.base.inputs import forget
 from metricfast.losses import MLKR, NCA
 from metricfast.predictors.soft_base import Hidden, SoftNeighbors
 from metricfast.predictors.soft_training import Task

@@ -10,7 +10,8 @@ from sklearn.utils import Tags
 
 from metricfast._core.checks import check_both_kinds
 from metricfast._core.types import Array, Integers
-from metricfast.learners.base.learner import BaseMetricLearner, tuples_of
+from metricfast.learners.base.inputs import tuples_of
+from metricfast.learners.base.learner import BaseMetricLearner
 
 
 class PairsClassifierMixin(ClassifierMixin, BaseMetricLearner):  # type: ignore[misc]

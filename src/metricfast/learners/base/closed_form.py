@@ -27,7 +27,8 @@ from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, Self
 from metricfast._core.warn import warn_user
 from metricfast.learners.base.choice import GIVEN_UNITS, advise, choose_setting, choose_units
-from metricfast.learners.base.learner import MahalanobisMixin, begin_fit
+from metricfast.learners.base.inputs import begin_fit
+from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.training.span import in_span
 
 ONE_CLASS = "y must hold at least 2 classes, together with earlier calls of partial_fit."

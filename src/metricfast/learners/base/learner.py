@@ -13,15 +13,10 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from metricfast._core.checks import (
-    as_readable_labels,
-    check_points,
-    check_preprocessor,
-    check_tuples,
-)
+from metricfast._core.checks import as_readable_labels, check_points, check_tuples
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.mahalanobis import MahalanobisMetric
-from metricfast._core.parameters import check_parameters, take_renamed
+from metricfast._core.parameters import take_renamed
 from metricfast._core.sources import in_one_array
 from metricfast._core.thresholds import best_threshold, check_calibration
 from metricfast._core.tuples import TupleSet, index_tuples
@@ -30,43 +25,10 @@ from metricfast._core.warn import warn_user
 from metricfast._core.wide_map import FittedMap, WideMap
 from metricfast.distances.neighbors import paired_distances
 from metricfast.learners.base.html import learned_table, with_table
+from metricfast.learners.base.inputs import begin_fit, points_of, tuples_of
 from metricfast.learners.base.relevance import in_spreads, shares_of_features
 from metricfast.learners.base.validation import validate_fit
 from metricfast.training.span import GIVEN, GivenAxes, SquareOf
-
-
-def begin_fit(learner: Any) -> None:
-    """Check the parameters, and delete the fitted attributes of an earlier fit."""
-    take_renamed(learner)
-    check_parameters(learner)
-    forget(learner)
-    learner.preprocessor_ = check_preprocessor(learner.preprocessor)
-
-
-def forget(learner: Any) -> None:
-    """Delete the fitted attributes."""
-    for name in list(vars(learner)):
-        if name.endswith("_") and name[0] != "_":
-            delattr(learner, name)
-
-
-def points_of(learner: Any, X: Any, name: str = "X") -> Any:
-    """Check points for a method of a fitted learner; look indicators up by its preprocessor."""
-    check_is_fitted(learner, ["preprocessor_", learner._fitted])
-    how: dict[str, Any] = {
-        "name": name, "accept_sparse": learner._sparse_formats, "accept_sources": True
-    }  # fmt: skip
-    return check_points(learner, X, preprocessor=learner.preprocessor_, reset=False, **how)
-
-
-def tuples_of(
-    learner: Any, tuples: ArrayLike, tuple_size: int | None, y: ArrayLike | None = None
-) -> TupleSet:
-    """Check tuples, and labels if given, for a method of a fitted learner."""
-    check_is_fitted(learner, ["preprocessor_", learner._fitted])
-    return index_tuples(
-        learner, tuples, y, preprocessor=learner.preprocessor_, reset=False, tuple_size=tuple_size
-    )
 
 
 class BaseMetricLearner(BaseEstimator, ABC):  # type: ignore[misc]

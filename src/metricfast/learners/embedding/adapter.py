@@ -17,7 +17,7 @@ from metricfast._core.initialize import check_n_components
 from metricfast._core.parameters import NumberOfJobs, PositiveInt, Seed, Verbosity
 from metricfast._core.types import Array
 from metricfast.embeddings import Asymmetric, Embedding, Identity, Linear
-from metricfast.learners.base.learner import begin_fit
+from metricfast.learners.base.inputs import begin_fit
 from metricfast.learners.embedding.adapter_training import (
     LAST,
     AdapterTraining,

@@ -22,7 +22,7 @@ from metricfast._labels.distance import LabelDistance
 from metricfast.embeddings import Embedding
 from metricfast.embeddings._asymmetric import sides_of, with_length
 from metricfast.embeddings._base import NO_LENGTH
-from metricfast.learners.base.learner import forget
+from metricfast.learners.base.inputs import forget
 from metricfast.learners.embedding.input import (
     check_database,
     check_parts,

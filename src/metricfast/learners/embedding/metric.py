@@ -25,12 +25,8 @@ from metricfast._labels.tags import are_tags
 from metricfast.distances.neighbors import kneighbors, paired_distances
 from metricfast.embeddings import Embedding
 from metricfast.embeddings._base import check_side
-from metricfast.learners.base.learner import (
-    BaseMetricLearner,
-    MetricTransformer,
-    embed_points,
-    points_of,
-)
+from metricfast.learners.base.inputs import points_of
+from metricfast.learners.base.learner import BaseMetricLearner, MetricTransformer, embed_points
 from metricfast.metrics import mean_label_distance_at_k, precision_at_1
 from metricfast.training.embedded import EMBEDDED, embed
 

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from metricfast._core.targets import accuracy, as_label_array
 from metricfast._core.types import Array, Integers
 from metricfast.distances.neighbors import kneighbors
-from metricfast.learners.base.learner import points_of
+from metricfast.learners.base.inputs import points_of
 from metricfast.learners.gerrymandering.explanation import Explanation, explanation
 from metricfast.learners.gerrymandering.voting import majority_vote, vote_loss
 

@@ -15,7 +15,7 @@ from metricfast._core.types import Array
 from metricfast.distances.gradient import metric_gradient
 from metricfast.distances.inference import Ties
 from metricfast.distances.neighbors import check_neighbors
-from metricfast.learners.base.learner import points_of
+from metricfast.learners.base.inputs import points_of
 from metricfast.learners.gerrymandering.classifier import DatabaseClassifierMixin
 from metricfast.learners.gerrymandering.history import (
     ZERO_START,

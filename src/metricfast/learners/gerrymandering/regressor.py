@@ -15,7 +15,7 @@ from metricfast._core.scaling import rescale_targets
 from metricfast._core.targets import check_regression_target, check_sample_weight
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.distances.neighbors import kneighbors
-from metricfast.learners.base.learner import points_of
+from metricfast.learners.base.inputs import points_of
 from metricfast.learners.gerrymandering.explanation import Explanation, explanation
 from metricfast.learners.gerrymandering.metric import GerrymanderingLearner
 from metricfast.learners.gerrymandering.voting import vote_loss

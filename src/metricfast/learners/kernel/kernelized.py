@@ -18,12 +18,8 @@ from metricfast._core.parameters import Seed, check_parameters
 from metricfast._core.sources import in_one_array
 from metricfast._core.types import Array
 from metricfast.learners.base.bilinear import BilinearMixin
-from metricfast.learners.base.learner import (
-    BaseMetricLearner,
-    MetricTransformer,
-    points_of,
-    tuples_of,
-)
+from metricfast.learners.base.inputs import points_of, tuples_of
+from metricfast.learners.base.learner import BaseMetricLearner, MetricTransformer
 from metricfast.learners.kernel.kernel_map import (
     KernelizedMetric,
     fit_kernel_map,

@@ -26,7 +26,7 @@ from metricfast._core.warn import warn_if_long
 from metricfast._core.wide_map import memory_for_square
 from metricfast.learners.base.bilinear import BilinearMixin
 from metricfast.learners.base.classifiers import TripletsClassifierMixin
-from metricfast.learners.base.learner import tuples_of
+from metricfast.learners.base.inputs import tuples_of
 from metricfast.learners.tuples.drawing import FitArguments, SupervisedForm, draw_triplets
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 from metricfast.training.span import Span, span_of

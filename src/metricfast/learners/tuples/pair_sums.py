@@ -17,7 +17,7 @@ from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, RandomState, Self
 from metricfast.learners.base.classifiers import PairsClassifierMixin
 from metricfast.learners.base.closed_form import Statistics, add_statistics, continues
-from metricfast.learners.base.learner import tuples_of
+from metricfast.learners.base.inputs import tuples_of
 from metricfast.learners.tuples.factored import start_metric
 from metricfast.training.span import in_span
 
