@@ -47,16 +47,15 @@ class JudgementDisplay(Display):
     judgement: Judgement
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None, **kwargs: Any) -> JudgementDisplay:
+    def from_estimator(cls, estimator: Any, **kwargs: Any) -> JudgementDisplay:
         """Draw the `judgement_` of a learner.
 
         Parameters
         ----------
         estimator : fitted learner
             One with a judge, or a pipeline or search that ends in one.
-        ax : matplotlib Axes, optional
         **kwargs
-            For the line, see :meth:`matplotlib.axes.Axes.plot`.
+            Arguments of :meth:`plot`.
 
         Returns
         -------
@@ -73,7 +72,7 @@ class JudgementDisplay(Display):
             raise ValueError(
                 f"estimator must be fitted, with a judge and points to hold out; got {learner!r}."
             )
-        return cls(judgement).plot(ax=ax, **kwargs)
+        return cls(judgement).plot(**kwargs)
 
     def plot(self, *, ax: Any = None, **kwargs: Any) -> JudgementDisplay:
         """Draw.
@@ -82,7 +81,7 @@ class JudgementDisplay(Display):
         ----------
         ax : matplotlib Axes, optional
         **kwargs
-            For the line.
+            For the line, see :meth:`matplotlib.axes.Axes.plot`.
 
         Returns
         -------
@@ -135,17 +134,14 @@ class ComparisonDisplay(Display):
     comparison: Comparison
 
     @classmethod
-    def from_comparison(
-        cls, comparison: Comparison, *, ax: Any = None, **kwargs: Any
-    ) -> ComparisonDisplay:
+    def from_comparison(cls, comparison: Comparison, **kwargs: Any) -> ComparisonDisplay:
         """Draw the result of :func:`metricfast.compare`.
 
         Parameters
         ----------
         comparison : Comparison
-        ax : matplotlib Axes, optional
         **kwargs
-            For the intervals, see :meth:`matplotlib.axes.Axes.errorbar`.
+            Arguments of :meth:`plot`.
 
         Returns
         -------
@@ -158,7 +154,7 @@ class ComparisonDisplay(Display):
         """
         if not isinstance(comparison, Comparison):
             raise TypeError(f"comparison must be the result of compare, got {comparison!r}.")
-        return cls(comparison).plot(ax=ax, **kwargs)
+        return cls(comparison).plot(**kwargs)
 
     def plot(self, *, ax: Any = None, **kwargs: Any) -> ComparisonDisplay:
         """Draw.
@@ -167,7 +163,7 @@ class ComparisonDisplay(Display):
         ----------
         ax : matplotlib Axes, optional
         **kwargs
-            For the intervals.
+            For the intervals, see :meth:`matplotlib.axes.Axes.errorbar`.
 
         Returns
         -------

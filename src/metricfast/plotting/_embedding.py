@@ -76,7 +76,7 @@ class EmbeddingDisplay(Display):
     @classmethod
     def from_estimator(
         cls, estimator: Any, X: Any, y: ArrayLike, *, before: bool = True, n_neighbors: int = 3,
-        continuous: bool | None = None, ax: Any = None, **kwargs: Any,
+        continuous: bool | None = None, **kwargs: Any,
     ) -> EmbeddingDisplay:  # fmt: skip
         """Draw points as a fitted transformer embeds them, and as it is given them.
 
@@ -95,10 +95,8 @@ class EmbeddingDisplay(Display):
         continuous : bool, optional
             Whether labels are numbers of a scale; by default if the estimator takes such, or they
             are not all whole.
-        ax : matplotlib Axes, or two of them, optional
-            Axes to draw on. If there are two panels, one Axes is divided.
         **kwargs
-            Arguments of :meth:`matplotlib.axes.Axes.scatter`.
+            Arguments of :meth:`plot`.
 
         Returns
         -------
@@ -121,12 +119,12 @@ class EmbeddingDisplay(Display):
             titles.insert(0, "before")
             embeddings.insert(0, points_of(final, X) if isinstance(final, BaseMetricLearner) else X)
         display = cls._of(titles, ["X"] * len(titles), embeddings, y, n_neighbors, continuous)
-        return display.plot(ax=ax, **kwargs)
+        return display.plot(**kwargs)
 
     @classmethod
     def from_embeddings(
         cls, embeddings: Mapping[str, ArrayLike], y: ArrayLike, *, n_neighbors: int = 3,
-        continuous: bool | None = None, ax: Any = None, **kwargs: Any,
+        continuous: bool | None = None, **kwargs: Any,
     ) -> EmbeddingDisplay:  # fmt: skip
         """Draw points that are embedded already, one panel for each embedding.
 
@@ -134,7 +132,7 @@ class EmbeddingDisplay(Display):
         ----------
         embeddings : dict of str to array-like of shape (n_samples, n_components)
             The points by the title of their panel.
-        y, n_neighbors, ax, **kwargs
+        y, n_neighbors, **kwargs
             As in :meth:`from_estimator`.
         continuous : bool, optional
             Whether labels are numbers of a scale; by default if they are not all whole.
@@ -148,7 +146,7 @@ class EmbeddingDisplay(Display):
         titles = [str(title) for title in embeddings]
         names = [f"embeddings[{title!r}]" for title in embeddings]
         display = cls._of(titles, names, list(embeddings.values()), y, n_neighbors, continuous)
-        return display.plot(ax=ax, **kwargs)
+        return display.plot(**kwargs)
 
     @classmethod
     def _of(
@@ -186,6 +184,7 @@ class EmbeddingDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, or one for each panel, optional
+            If there are several panels, one Axes is divided.
         **kwargs
             Arguments of :meth:`matplotlib.axes.Axes.scatter`.
 

@@ -54,7 +54,7 @@ class LossCurveDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, *, name: str | None = None, ax: Any = None, **kwargs: Any
+        cls, estimator: Any, *, name: str | None = None, **kwargs: Any
     ) -> LossCurveDisplay:
         """Draw the `loss_curve_` of a learner, and its `validation_scores_`.
 
@@ -64,9 +64,8 @@ class LossCurveDisplay(Display):
             One that is trained by iterations, or a pipeline or search that ends in one.
         name : str, optional
             For the legend; by default the name of the learner.
-        ax : matplotlib Axes, optional
         **kwargs
-            For the line, see :meth:`matplotlib.axes.Axes.plot`.
+            Arguments of :meth:`plot`.
 
         Returns
         -------
@@ -86,25 +85,20 @@ class LossCurveDisplay(Display):
             )
         name = type(learner).__name__ if name is None else name
         scores = getattr(learner, "validation_scores_", None)
-        return cls.from_curves(curve, scores, name=name, ax=ax, **kwargs)
+        return cls.from_curves(curve, scores, name=name, **kwargs)
 
     @classmethod
     def from_curves(
-        cls,
-        loss_curve: ArrayLike,
-        validation_scores: ArrayLike | None = None,
-        *,
-        name: str | None = None,
-        ax: Any = None,
-        **kwargs: Any,
-    ) -> LossCurveDisplay:
+        cls, loss_curve: ArrayLike, validation_scores: ArrayLike | None = None, *,
+        name: str | None = None, **kwargs: Any,
+    ) -> LossCurveDisplay:  # fmt: skip
         """Draw recorded curves, for example from a callback.
 
         Parameters
         ----------
         loss_curve : array-like of shape (n_iter,)
         validation_scores : array-like of shape (n_scores,), optional
-        name, ax, **kwargs
+        name, **kwargs
             As in :meth:`from_estimator`.
 
         Returns
@@ -115,7 +109,7 @@ class LossCurveDisplay(Display):
         scores = None
         if validation_scores is not None:
             scores = _numbers(validation_scores, "validation_scores")
-        return cls(curve, scores, name=name).plot(ax=ax, **kwargs)
+        return cls(curve, scores, name=name).plot(**kwargs)
 
     def plot(self, *, ax: Any = None, name: str | None = None, **kwargs: Any) -> LossCurveDisplay:
         """Draw.
@@ -126,7 +120,7 @@ class LossCurveDisplay(Display):
         name : str, optional
             For the legend; by default the name of the display.
         **kwargs
-            For the line.
+            For the line, see :meth:`matplotlib.axes.Axes.plot`.
 
         Returns
         -------

@@ -86,7 +86,7 @@ class NeighborsDisplay(Display):
     def from_estimator(
         cls, estimator: Any, X: Any, queries: ArrayLike, *, n_neighbors: int = 5,
         images: ArrayLike | None = None, names: Any = None, y: Any = None,
-        continuous: bool | None = None, ax: Any = None, **kwargs: Any,
+        continuous: bool | None = None, **kwargs: Any,
     ) -> NeighborsDisplay:  # fmt: skip
         """Search some points among all, as a fitted transformer embeds them.
 
@@ -109,9 +109,8 @@ optional
         continuous : bool, optional
             Whether labels are numbers of a scale, which have no colour; by default if the estimator
             takes such, or they are not all whole.
-        ax : matplotlib Axes, optional
         **kwargs
-            Arguments of :meth:`matplotlib.axes.Axes.imshow`.
+            Arguments of :meth:`plot`.
 
         Returns
         -------
@@ -137,16 +136,14 @@ optional
         found |= {f"query_{kind}": _taken(items, rows) for kind, items in found.items()}
         if continuous is None and takes_numbers(estimator):
             continuous = True
-        return cls.from_neighbors(
-            distances, indices, continuous=continuous, ax=ax, **found, **kwargs
-        )  # fmt: skip
+        return cls.from_neighbors(distances, indices, continuous=continuous, **found, **kwargs)
 
     @classmethod
     def from_neighbors(
         cls, distances: ArrayLike, indices: ArrayLike, *, images: ArrayLike | None = None,
         names: Any = None, y: Any = None, query_images: ArrayLike | None = None,
         query_names: Any = None, query_y: Any = None, continuous: bool | None = None,
-        ax: Any = None, **kwargs: Any,
+        **kwargs: Any,
     ) -> NeighborsDisplay:  # fmt: skip
         """Draw neighbours that were found already, as by :func:`metricfast.kneighbors`.
 
@@ -159,8 +156,8 @@ optional
             The same of the queries.
         continuous : bool, optional
             Whether labels are numbers of a scale; by default if they are not all whole.
-        ax, **kwargs
-            As in :meth:`from_estimator`.
+        **kwargs
+            Arguments of :meth:`plot`.
 
         Returns
         -------
@@ -178,7 +175,7 @@ optional
         display = cls(distances=far, indices=rows, continuous=continuous, **found)
         if (display.images is None) != (display.query_images is None):
             raise ValueError("images and query_images must be given together.")
-        return display.plot(ax=ax, **kwargs)
+        return display.plot(**kwargs)
 
     def plot(self, *, ax: Any = None, **kwargs: Any) -> NeighborsDisplay:
         """Draw.

@@ -69,15 +69,7 @@ class PairScoreDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls,
-        estimator: Any,
-        pairs: Any,
-        y: ArrayLike,
-        *,
-        roc: bool = True,
-        name: str | None = None,
-        ax: Any = None,
-        **kwargs: Any,
+        cls, estimator: Any, pairs: Any, y: ArrayLike, *, name: str | None = None, **kwargs: Any
     ) -> PairScoreDisplay:
         """Draw the distances of pairs under a fitted learner, and its threshold if one is set.
 
@@ -89,14 +81,10 @@ class PairScoreDisplay(Display):
             Pairs of points, or of indicators for the preprocessor.
         y : array-like of shape (n_pairs,)
             1 for similar pairs, -1 for dissimilar ones.
-        roc : bool, default=True
-            Draw the ROC curve, too.
         name : str, optional
             For the legend; by default the name of the learner.
-        ax : matplotlib Axes, or two of them, optional
-            Axes to draw on. If there are two panels, one Axes is divided.
         **kwargs
-            Arguments of :meth:`matplotlib.axes.Axes.hist`, for both histograms.
+            Arguments of :meth:`plot`.
 
         Returns
         -------
@@ -113,21 +101,14 @@ class PairScoreDisplay(Display):
         distances = -estimator.pair_score(pairs)
         check_both_kinds(y, len(distances))
         name = type(estimator).__name__ if name is None else name
-        how = {"threshold": getattr(estimator, "threshold_", None), "name": name, **kwargs}
-        return cls.from_predictions(y, distances, roc=roc, ax=ax, **how)
+        threshold = getattr(estimator, "threshold_", None)
+        return cls.from_predictions(y, distances, threshold=threshold, name=name, **kwargs)
 
     @classmethod
     def from_predictions(
-        cls,
-        y_true: ArrayLike,
-        distances: ArrayLike,
-        *,
-        threshold: float | None = None,
-        roc: bool = True,
-        name: str | None = None,
-        ax: Any = None,
-        **kwargs: Any,
-    ) -> PairScoreDisplay:
+        cls, y_true: ArrayLike, distances: ArrayLike, *, threshold: float | None = None,
+        name: str | None = None, **kwargs: Any,
+    ) -> PairScoreDisplay:  # fmt: skip
         """Draw distances of pairs that are known already.
 
         Parameters
@@ -138,7 +119,7 @@ class PairScoreDisplay(Display):
             Distances; or similarities, each multiplied by -1.
         threshold : float, optional
             The largest distance of pairs that count as similar.
-        roc, name, ax, **kwargs
+        name, **kwargs
             As in :meth:`from_estimator`.
 
         Returns
@@ -148,15 +129,19 @@ class PairScoreDisplay(Display):
         known = as_numbers(distances, "distances")
         similar = check_both_kinds(y_true, len(known), "y_true") == 1
         display = cls(distances=known, similar=similar, threshold=threshold, name=name)
-        return display.plot(roc=roc, ax=ax, **kwargs)
+        return display.plot(**kwargs)
 
     def plot(self, *, roc: bool = True, ax: Any = None, **kwargs: Any) -> PairScoreDisplay:
         """Draw.
 
         Parameters
         ----------
-        roc, ax, **kwargs
-            As in :meth:`from_estimator`.
+        roc : bool, default=True
+            Draw the ROC curve, too.
+        ax : matplotlib Axes, or two of them, optional
+            Axes to draw on. If there are two panels, one Axes is divided.
+        **kwargs
+            Arguments of :meth:`matplotlib.axes.Axes.hist`, for both histograms.
 
         Returns
         -------

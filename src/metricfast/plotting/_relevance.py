@@ -68,15 +68,9 @@ class FeatureRelevanceDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls,
-        estimator: Any,
-        X: Any = None,
-        *,
-        feature_names: Sequence[str] | None = None,
-        max_features: int = 15,
-        n_eigenvectors: int = 2,
-        ax: Any = None,
-    ) -> FeatureRelevanceDisplay:
+        cls, estimator: Any, X: Any = None, *, feature_names: Sequence[str] | None = None,
+        **kwargs: Any,
+    ) -> FeatureRelevanceDisplay:  # fmt: skip
         """Draw what a learner of a Mahalanobis distance has learned.
 
         Parameters
@@ -89,12 +83,8 @@ class FeatureRelevanceDisplay(Display):
             standardised features do.
         feature_names : sequence of str, optional
             By default the names in the frame of `fit`, or x0, x1 and so on.
-        max_features : int, default=15
-            Draw so many at most, the most relevant.
-        n_eigenvectors : int, default=2
-            How many to draw, if there are so many; 0 for the bars alone.
-        ax : matplotlib Axes, or two of them, optional
-            Axes to draw on. If there are two panels, one Axes is divided.
+        **kwargs
+            Arguments of :meth:`plot`.
 
         Returns
         -------
@@ -123,34 +113,27 @@ class FeatureRelevanceDisplay(Display):
         if feature_names is None:
             feature_names = _names(steps, final)
         L = in_spreads(final.components_, None if X is None else points_of(final, X))
-        display = cls._of(L, feature_names)
-        return display.plot(max_features=max_features, n_eigenvectors=n_eigenvectors, ax=ax)
+        return cls._of(L, feature_names).plot(**kwargs)
 
     @classmethod
     def from_components(
-        cls,
-        L: ArrayLike,
-        X: ArrayLike | None = None,
-        *,
-        feature_names: Sequence[str] | None = None,
-        max_features: int = 15,
-        n_eigenvectors: int = 2,
-        ax: Any = None,
-    ) -> FeatureRelevanceDisplay:
+        cls, L: ArrayLike, X: ArrayLike | None = None, *,
+        feature_names: Sequence[str] | None = None, **kwargs: Any,
+    ) -> FeatureRelevanceDisplay:  # fmt: skip
         """Draw a linear map, wherever it comes from.
 
         Parameters
         ----------
         L : array-like of shape (n_components, n_features)
-        X, feature_names, max_features, n_eigenvectors, ax
+        X, feature_names, **kwargs
             As in :meth:`from_estimator`.
 
         Returns
         -------
         FeatureRelevanceDisplay
         """
-        display = cls._of(in_spreads(*as_both(L, X, ("L", "X"), as_points)), feature_names)
-        return display.plot(max_features=max_features, n_eigenvectors=n_eigenvectors, ax=ax)
+        scaled = in_spreads(*as_both(L, X, ("L", "X"), as_points))
+        return cls._of(scaled, feature_names).plot(**kwargs)
 
     @classmethod
     def _of(cls, L: Array, names: Sequence[str] | None) -> FeatureRelevanceDisplay:
@@ -175,8 +158,12 @@ class FeatureRelevanceDisplay(Display):
 
         Parameters
         ----------
-        max_features, n_eigenvectors, ax
-            As in :meth:`from_estimator`.
+        max_features : int, default=15
+            Draw so many at most, the most relevant.
+        n_eigenvectors : int, default=2
+            How many to draw, if there are so many; 0 for the bars alone.
+        ax : matplotlib Axes, or two of them, optional
+            Axes to draw on. If there are two panels, one Axes is divided.
 
         Returns
         -------

@@ -64,18 +64,10 @@ class RetrievalDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls,
-        estimator: Any,
-        X: Any,
-        y: ArrayLike,
-        *,
-        metric: str = "recall_at_k",
-        k: Sequence[int] = (1, 2, 4, 8, 16),
-        baselines: bool = True,
-        name: str | None = None,
-        ax: Any = None,
+        cls, estimator: Any, X: Any, y: ArrayLike, *, metric: str = "recall_at_k",
+        k: Sequence[int] = (1, 2, 4, 8, 16), baselines: bool = True, name: str | None = None,
         **kwargs: Any,
-    ) -> RetrievalDisplay:
+    ) -> RetrievalDisplay:  # fmt: skip
         """Search points among themselves, as a fitted transformer embeds them.
 
         Parameters
@@ -93,9 +85,8 @@ class RetrievalDisplay(Display):
             Draw chance and oracle, too: True in one of several displays on the same Axes is enough.
         name : str, optional
             For the legend; by default the name of the estimator.
-        ax : matplotlib Axes, optional
         **kwargs
-            For the line, see :meth:`matplotlib.axes.Axes.plot`.
+            Arguments of :meth:`plot`.
 
         Returns
         -------
@@ -112,19 +103,13 @@ class RetrievalDisplay(Display):
         every_k = list(k) if np.iterable(k) else [k]
         report = report_of(estimator, X, y, metrics=metric, k=every_k, baselines=baselines)
         name = type(estimator).__name__ if name is None else name
-        return cls.from_report(report, name=name, baselines=baselines, ax=ax, **kwargs)
+        return cls.from_report(report, name=name, baselines=baselines, **kwargs)
 
     @classmethod
     def from_report(
-        cls,
-        report: RetrievalReport,
-        *,
-        metric: str | None = None,
-        baselines: bool = True,
-        name: str | None = None,
-        ax: Any = None,
+        cls, report: RetrievalReport, *, metric: str | None = None, name: str | None = None,
         **kwargs: Any,
-    ) -> RetrievalDisplay:
+    ) -> RetrievalDisplay:  # fmt: skip
         """Draw a report, or the scores of a cross-validation, that was asked for several k.
 
         Parameters
@@ -133,7 +118,7 @@ class RetrievalDisplay(Display):
             As in ``retrieval_report(..., metrics="recall_at_k", k=(1, 5, 10))``.
         metric : str, optional
             The metric to draw; by default the only one of the report with several k.
-        baselines, name, ax, **kwargs
+        name, **kwargs
             As in :meth:`from_estimator`.
 
         Returns
@@ -162,7 +147,7 @@ class RetrievalDisplay(Display):
                 f"metric is {metric!r}."
             )
         scores = dict(sorted(found[metric].items()))
-        return cls(scores, metric, name=name).plot(baselines=baselines, ax=ax, **kwargs)
+        return cls(scores, metric, name=name).plot(**kwargs)
 
     def plot(
         self, *, baselines: bool = True, name: str | None = None, ax: Any = None, **kwargs: Any
@@ -171,8 +156,13 @@ class RetrievalDisplay(Display):
 
         Parameters
         ----------
-        baselines, name, ax, **kwargs
-            As in :meth:`from_estimator`.
+        baselines : bool, default=True
+            Draw chance and oracle, too.
+        name : str, optional
+            For the legend; by default the name of the display.
+        ax : matplotlib Axes, optional
+        **kwargs
+            For the line, see :meth:`matplotlib.axes.Axes.plot`.
 
         Returns
         -------

@@ -52,9 +52,8 @@ class VoteDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, X: Any = None, y: ArrayLike | None = None, *,
-        queries: ArrayLike | None = None, ax: Any = None,
-    ) -> VoteDisplay:  # fmt: skip
+        cls, estimator: Any, X: Any = None, y: ArrayLike | None = None, **kwargs: Any
+    ) -> VoteDisplay:
         """Explain predictions of a learner.
 
         Parameters
@@ -63,8 +62,8 @@ class VoteDisplay(Display):
             Fitted.
         X, y
             As for its `explain`.
-        queries, ax
-            As in :meth:`from_explanation`.
+        **kwargs
+            Arguments of :meth:`from_explanation`.
 
         Returns
         -------
@@ -76,7 +75,7 @@ class VoteDisplay(Display):
             If the estimator has no `explain`.
         """
         check_has(estimator, "explain")
-        return cls.from_explanation(estimator.explain(X, y), queries=queries, ax=ax)
+        return cls.from_explanation(estimator.explain(X, y), **kwargs)
 
     @classmethod
     def from_explanation(
