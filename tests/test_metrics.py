@@ -14,7 +14,7 @@ from metricfast import losses, metrics
 from metricfast._labels import distance as label_blocks
 from metricfast.distances.filters import as_filter, known_rows
 from metricfast.metrics import retrieval_report
-from metricfast.metrics._classes import CLASS_METRICS
+from metricfast.metrics._classes import CLASS_METRICS, ClassMetric
 from metricfast.metrics._continuous import CONTINUOUS_METRICS
 
 K = 3
@@ -64,6 +64,13 @@ def test_chance_of_classes_is_the_mean_over_all_orders(name, relevant):
     report = retrieval_report([[0.0]], [True], database[1:], labels, metrics=name, k=K)
     assert report[name].chance == pytest.approx(np.mean(values), rel=1e-12)
     assert report[name].oracle == pytest.approx(max(values), rel=1e-12)
+
+
+def test_best_order_of_a_metric_that_no_order_brings_to_one():
+    precision = ClassMetric(lambda hits, R, k: hits[:, :k].mean(axis=1), lambda R, n, k: R / n, "k")
+    chance, oracle = precision.baselines(np.array([3, 12, 3]), np.array([30, 30, 60]), 10)
+    np.testing.assert_array_equal(chance, [0.1, 0.4, 0.05])
+    np.testing.assert_array_equal(oracle, [0.3, 1, 0.3])
 
 
 @pytest.mark.parametrize("name", CONTINUOUS_METRICS)

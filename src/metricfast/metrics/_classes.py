@@ -39,7 +39,6 @@ class ClassMetric:
     `value`: function of hits, R and k.
     `of_ranks`: the same value as a function of :class:`ClassRanks`, R and k.
     `chance`: function of R, the number of candidates and k: the expectation over random orders.
-    `oracle`: function of R and k: the value of the best order.
     `depth`: number of ranks that the value depends on: "one", "k", "relevant" or "all".
     `binary`: whether values are 0 or 1 only.
     `summary`, `example`: for documentation: the definition, and the value for four points.
@@ -52,8 +51,21 @@ class ClassMetric:
     of_ranks: Callable[[ClassRanks, Integers, int], Array] | None = None
     summary: str = ""
     example: str = ""
-    oracle: Callable[[Integers, int], Array | float] = lambda relevant, k: 1.0
     bounds = (0.0, 1.0)
+
+    def baselines(self, relevant: Integers, candidates: Integers, k: int) -> tuple[Array, Array]:
+        """Return the expectation over random orders and the value of the best order, per query."""
+        sizes = np.stack([relevant, candidates])
+        pairs, inverse = np.unique(sizes, axis=1, return_inverse=True)
+        found = [(self.chance(R, n, k), self._oracle(R, n, k)) for R, n in pairs.T.tolist()]
+        chance, oracle = np.reshape(found, (-1, 2))[inverse.ravel()].T
+        return chance, oracle
+
+    def _oracle(self, relevant: int, n: int, k: int) -> float:
+        """Return the value of an order of `n` references that begins with all hits."""
+        places = n if self.depth == "all" else max(relevant, k)
+        hits = np.arange(places)[None] < relevant
+        return float(self.value(hits, np.array([relevant]), k)[0])
 
 
 def _at(cumulated: Array, relevant: Integers) -> Array:
@@ -112,7 +124,9 @@ CLASS_METRICS = {
         lambda hits, relevant, k: _at(sum_of_precisions(hits), relevant) / relevant,
         lambda relevant, n, k: sum_by_chance(relevant, n, relevant) / relevant,
         "relevant",
-        summary="The precisions at the hits in the first R references, summed and divided by R.",
+        summary="""The precisions at the hits in the first R references, summed and divided by R.
+
+    R is the number of references of the query's class.""",
         example="0.75",
         of_ranks=lambda ranks, relevant, k: ranks.precisions_of_hits / relevant,
     ),
@@ -137,7 +151,10 @@ CLASS_METRICS = {
         lambda relevant, n, k: 1 - float(_no_hit(relevant, n)[k]),
         "k",
         True,
-        summary="The share of queries with a reference of their class among the first k.",
+        summary="""The share of queries with a reference of their class among the first k.
+
+    The recall of the metric learning literature. :func:`relevance_report` calls it "hit_at_k"; its
+    "recall_at_k" is the share of the relevant points that are found.""",
         example="0.75",
         of_ranks=lambda ranks, relevant, k: (ranks.first <= k).astype(float),
     ),

@@ -102,7 +102,9 @@ def _spearman(given: LabelDistances, k: int) -> Array:
 
 CONTINUOUS_METRICS = {
     "ndcg_at_k": _ContinuousMetric(
-        "Normalised discounted cumulative gain, with gain ``1 / (1 + label distance)``.",
+        """Normalised discounted cumulative gain, with gain ``1 / (1 + label distance)``.
+
+    The discount is ``1 / log2(rank + 1)``. The value depends on the unit of the labels.""",
         "1.0",
         lambda given, k: _gain(given.found, k) / _gain(given.nearest, k),
         _ndcg_by_chance,

@@ -32,7 +32,6 @@ _METRICS = {
         lambda hits, relevant, k: hits[:, :k].sum(axis=1) / relevant,
         lambda relevant, n, k: k / n,
         "k",
-        oracle=lambda relevant, k: np.minimum(1, k / relevant),
     ),
     "mrr_at_k": ClassMetric(
         lambda hits, relevant, k: hits[:, :k].any(axis=1) / (hits.argmax(axis=1) + 1),
@@ -133,7 +132,6 @@ def relevance_report(
         some = relevant[block.rows] > 0
         rows, of_rows = block.rows[some], relevant[block.rows[some]]
         found = _entries(grades, keys, rows[:, None] * m + block.indices[some])
-        counts, inverse = np.unique(of_rows, return_inverse=True)
         for key, (name, each) in wanted.items():
             value, chance, oracle = values[key]
             if name == _NDCG:
@@ -142,10 +140,9 @@ def relevance_report(
                 value[rows] = found[:, :each] @ discount / best
                 chance[rows], oracle[rows] = totals[rows] / m * discount.sum() / best, 1
                 continue
-            of_hits = _METRICS[name]
+            of_hits, candidates = _METRICS[name], np.full(len(rows), m)
             value[rows] = of_hits.value(found > 0, of_rows, each)
-            chance[rows] = np.array([of_hits.chance(int(R), m, each) for R in counts])[inverse]
-            oracle[rows] = of_hits.oracle(of_rows, each)
+            chance[rows], oracle[rows] = of_hits.baselines(of_rows, candidates, each)
     return RetrievalReport(
         (key, score_of(values[key], confidence, binary=name == "hit_at_k"))
         for key, (name, _) in wanted.items()

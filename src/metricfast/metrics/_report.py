@@ -79,19 +79,13 @@ def retrieval_report(
     database_labels : array-like of shape (m,) or (m, q)
         Given if, and only if, `database` is; see `label_distance`.
     metrics : str or sequence of str, optional
-        By default all metrics that fit the labels. Labels are continuous if they are vectors or
-        not all integers, or if `label_distance` is given. Otherwise they are classes.
+        Names of metrics. The function of the same name, such as :func:`map_at_r`, defines each.
 
-        With R the number of references of the query's class, "precision_at_1"; "r_precision", the
-        share of hits in the first R; "map_at_r", the precisions at the hits in the first R, summed
-        and divided by R; "mean_average_precision", the same in the whole order;
-        "mean_reciprocal_rank", of the first hit; "recall_at_k", whether there is a hit in the
-        first k; "cmc_at_k", the chance that the class of the query is among the first k classes if
-        one reference of each class is drawn. For continuous labels with label distance d:
-        "ndcg_at_k" with gain ``1 / (1 + d)`` and discount ``1 / log2(rank + 1)``, which depends on
-        the unit of the labels;
-        "mean_label_distance_at_k", where less is better; "spearman", the rank correlation of
-        distances and label distances over all references.
+        For classes: "precision_at_1", "r_precision", "map_at_r", "mean_average_precision",
+        "mean_reciprocal_rank", "recall_at_k" and "cmc_at_k". For continuous labels: "ndcg_at_k",
+        "mean_label_distance_at_k" and "spearman". By default all metrics that fit the labels, but
+        "cmc_at_k". Labels are continuous if they are vectors or not all integers, or if
+        `label_distance` is given. Otherwise they are classes.
     k : int or sequence of int, default=10
         The k of all metrics "at k". Several k give a score each, named by its k: "recall_at_1",
         "recall_at_5".
@@ -347,12 +341,9 @@ def _judge_classes(
                 values[rows] = metric.value(hits, relevant[rows], k)
     rows = np.flatnonzero((relevant > 0) & (search.n_candidates > 0))
     if baselines and len(rows):
-        sizes = np.stack([relevant[rows], search.n_candidates[rows]])
-        pairs, inverse = np.unique(sizes, axis=1, return_inverse=True)
+        sizes = relevant[rows], search.n_candidates[rows]
         for metric, k, _, chance, oracle in asked:
-            of_pairs = [metric.chance(int(count), int(n), k) for count, n in pairs.T]
-            chance[rows] = np.array(of_pairs)[inverse.ravel()]
-            oracle[rows] = metric.oracle(relevant[rows], k)
+            chance[rows], oracle[rows] = metric.baselines(*sizes, k)
 
 
 def _judge_shots(search: RankingSearch, asked: _Asked, labels: Any, database_labels: Any) -> None:
