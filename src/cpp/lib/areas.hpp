@@ -34,12 +34,18 @@ METRICFAST_NAMESPACE_BEGIN
 
 namespace level {
 using namespace metricfast;
-}
+
+// The row engine.
+std::unique_ptr<Workspace> workspace();
+template <class T>
+RowTotals value_and_gradient(const RowProblem<T> &problem, const Loss<T> &loss, View<T> gradient,
+                             View<T> database_gradient, const Control &control,
+                             Workspace *workspace);
+} // namespace level
 
 const ThreadKernels &thread_kernels();
 const PointKernels &point_kernels();
 const LossTools &loss_tools();
-std::unique_ptr<Workspace> make_workspace();
 const ConstraintKernels &constraint_kernels();
 const ModelKernels &model_kernels();
 const LevelFunctions &c_functions();
@@ -54,9 +60,6 @@ std::unique_ptr<SearchDatabase> prepare_images(const Points &images, DatabaseOpt
                                                std::shared_ptr<const void> held, std::size_t bytes,
                                                Embed embed, const Control &control);
 template <class T> const LossKernels<T> &loss_kernels();
-template <class T>
-RowTotals run_engine(const RowProblem<T> &problem, const Loss<T> &loss, View<T> gradient,
-                     View<T> database_gradient, const Control &control, Workspace *workspace);
 template <class T> const EmbeddingKernels<T> &embedding_kernels();
 template <class T> const TripletKernels<T> &triplet_kernels();
 

@@ -23,11 +23,14 @@ class Pools final : public Workspace {
 
 } // namespace
 
-std::unique_ptr<Workspace> make_workspace() { return std::make_unique<Pools>(); }
+namespace level {
+
+std::unique_ptr<Workspace> workspace() { return std::make_unique<Pools>(); }
 
 template <class T>
-RowTotals run_engine(const RowProblem<T> &problem, const Loss<T> &loss, View<T> gradient,
-                     View<T> database_gradient, const Control &control, Workspace *workspace) {
+RowTotals value_and_gradient(const RowProblem<T> &problem, const Loss<T> &loss, View<T> gradient,
+                             View<T> database_gradient, const Control &control,
+                             Workspace *workspace) {
     const auto run = [&](RowScratch<T> *scratch) {
         return RowEngine<T>(problem, of_rows(loss), control, scratch)
             .value_and_gradient(gradient, database_gradient);
@@ -36,9 +39,11 @@ RowTotals run_engine(const RowProblem<T> &problem, const Loss<T> &loss, View<T> 
         return run(nullptr);
     return run(static_cast<Pools *>(workspace)->of<T>().borrow().get());
 }
-template RowTotals run_engine(const RowProblem<float> &, const Loss<float> &, View<float>,
-                              View<float>, const Control &, Workspace *);
-template RowTotals run_engine(const RowProblem<double> &, const Loss<double> &, View<double>,
-                              View<double>, const Control &, Workspace *);
+template RowTotals value_and_gradient(const RowProblem<float> &, const Loss<float> &, View<float>,
+                                      View<float>, const Control &, Workspace *);
+template RowTotals value_and_gradient(const RowProblem<double> &, const Loss<double> &,
+                                      View<double>, View<double>, const Control &, Workspace *);
+
+} // namespace level
 
 METRICFAST_NAMESPACE_END

@@ -50,8 +50,6 @@ void check(const ContrastiveSettings &settings, const std::string &mean) {
 
 namespace level {
 
-std::unique_ptr<Workspace> workspace() { return make_workspace(); }
-
 RowTotals cosent(Span<const double> similarities, Span<const double> scores, double scale,
                  Span<double> weights, double rounding, Span<const double> log_weights) {
     const Index n = similarities.size();
@@ -64,13 +62,6 @@ RowTotals cosent(Span<const double> similarities, Span<const double> scores, dou
                                       &terms, rounding, log_weights.data());
     totals.terms = static_cast<Index>(terms);
     return totals;
-}
-
-template <class T>
-RowTotals value_and_gradient(const RowProblem<T> &problem, const Loss<T> &loss, View<T> gradient,
-                             View<T> database_gradient, const Control &control,
-                             Workspace *workspace) {
-    return run_engine(problem, loss, gradient, database_gradient, control, workspace);
 }
 
 template <class T> Made<T> dense_weights(View<const T> weights) {
