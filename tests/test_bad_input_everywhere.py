@@ -113,10 +113,6 @@ OF_BOOLEANS = {
     "tied": lambda b: mf.AsymmetricSimilarity(tied=b).fit(X, Y),
 }
 OF_VERBOSE = {
-    "verbose": lambda v: mf.NCA(verbose=v).fit(X, Y),
-    "verbose of votes": lambda v: mf.NeighborhoodGerrymandering(verbose=v).fit(X, Y),
-    "verbose of embeddings": lambda v: mf.TripletLearner(2, verbose=v).fit(X, Y),
-    "verbose of tuples": lambda v: mf.ITML_Supervised(verbose=v).fit(X, Y),
     "verbose of tables": lambda v: mf.NCAClassifier(verbose=v).fit(X, Y),
     "verbose of metrics": lambda v: mf.MultiMetricLMNN(verbose=v).fit(X, Y),
     "verbose of compare": lambda v: mf.compare(X, Y, verbose=v),

@@ -333,7 +333,7 @@ OWN = {
     "DMLMJ": {"reg": [1.5]},
     "EmbeddingLearner": {"database": ["none"]},
     "GMML": {"t": [-0.1, "half"], "reg": [-1, np.nan]},
-    "ITML": {"gamma": [0, -1.0, np.nan]},
+    "ITML": {"gamma": [0, -1.0, np.nan], "shrinkage": [-0.1, 1.5, "much", "auto", True]},
     "KISSME": {"regularization": [-1]},
     "KernelizedMetricLearner": {
         "method": ["pca"],
@@ -342,7 +342,7 @@ OWN = {
         "gamma": [-1, "auto"],
     },
     "LFDA": {"k": [0], "shrinkage": [-0.1]},
-    "MMC": {"max_proj": [0], "diagonal_c": [0], "diagonal": ["yes", [True]]},
+    "MMC": {"max_proj": [0], "diagonal_c": [0], "diagonal": ["yes", [True]], "shrinkage": [1.5]},
     "NeighborhoodGerrymandering": {
         "parameterization": ["W"],
         "ties": ["any"],

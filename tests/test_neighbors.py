@@ -48,13 +48,6 @@ def test_points_leave_themselves_out_by_index(make, dtype):
     np.testing.assert_array_equal(indices, nearest(squared_distances(X, X), 6, np.arange(150)))
 
 
-def test_given_exclusions():
-    X, Y = points(30, 3, np.float64), points(20, 3, np.float64, 1)
-    exclude = np.random.default_rng(2).integers(-1, 20, 30)
-    _, indices = mf.kneighbors(X, Y, 19, exclude=exclude)
-    np.testing.assert_array_equal(indices, nearest(squared_distances(X, Y), 19, exclude))
-
-
 def in_order(X, Y, k, exclude):
     """Like `nearest`, for many points."""
     D = squared_distances(X, Y)
@@ -121,7 +114,6 @@ def test_one_outlier_does_not_matter(maps, far):
 def test_maps_of_different_units(ratio):
     rng = np.random.default_rng(0)
     X, Y, U, V = (rng.normal(size=s) for s in [(30, 4), (50, 4), (3, 4), (3, 4)])
-    D = squared_distances(X, Y, U, V)
     Y, V = (Y + 5) * ratio, V / ratio
     D = squared_distances(X, Y, U, V)
     distances, indices = mf.kneighbors(X, Y, 7, U=U, V=V, squared=True)

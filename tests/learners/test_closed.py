@@ -3,24 +3,13 @@
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.datasets import load_iris, load_wine, make_classification
+from sklearn.datasets import load_iris, make_classification
 from sklearn.decomposition import PCA
-from sklearn.model_selection import StratifiedKFold, cross_val_score
+from sklearn.model_selection import cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
-from metricfast import (
-    ANMM,
-    DMLMJ,
-    LFDA,
-    NCMML,
-    RCA,
-    Covariance,
-    GMML_Supervised,
-    RCA_Supervised,
-    kneighbors,
-)
+from metricfast import LFDA, RCA, Covariance, GMML_Supervised, RCA_Supervised
 from metricfast._core.scatter import whitening
 
 X, Y = load_iris(return_X_y=True)
@@ -48,41 +37,6 @@ def test_whitening_is_a_root_of_the_pseudo_inverse(precision):
     definite = np.cov(rng.normal(size=(8, 50))) * units * units[:, None]
     W = whitening(definite, np.dtype(precision))
     np.testing.assert_allclose(W @ definite @ W.T, np.eye(8), atol=1e-9)
-
-
-def three_nn_error(learner, X, y):
-    """Return the cross-validated 3-NN error after a learner's transform, or without one."""
-    errors = []
-    for train, test in StratifiedKFold(5, shuffle=True, random_state=0).split(X, y):
-        scaler = StandardScaler().fit(X[train])
-        A, B = scaler.transform(X[train]), scaler.transform(X[test])
-        if learner is not None:
-            model = clone(learner).fit(A, y[train])
-            A, B = model.transform(A), model.transform(B)
-        near = y[train][kneighbors(B, A, 3)[1]]
-        votes = (near[:, :, None] == np.unique(y)).sum(axis=1)
-        errors.append(np.unique(y)[votes.argmax(axis=1)] != y[test])
-    return float(np.concatenate(errors).mean())
-
-
-WINE = load_wine(return_X_y=True)
-NOISY = {"n_informative": 6, "n_classes": 4, "n_clusters_per_class": 1, "random_state": 0}
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize(
-    ("learner", "data", "share"),
-    [
-        (ANMM(), make_classification(1000, 30, **NOISY), 0.85),
-        (DMLMJ(n_components=5), make_classification(1000, 20, **NOISY), 0.8),
-        (DMLMJ(reg=0.1), WINE, 1),
-        (NCMML(judge=None), WINE, 0.5),
-        (GMML_Supervised(reg=1e-3), WINE, 0.5),
-    ],
-    ids=str,
-)
-def test_classification_gets_better(learner, data, share):
-    assert three_nn_error(learner, *data) < share * three_nn_error(None, *data)
 
 
 # The data of metric-learn's gallery: noise features have the largest variance. With these

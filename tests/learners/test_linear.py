@@ -11,7 +11,7 @@ from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.preprocessing import scale
 
-from metricfast import LDML, LMNN, MCML, MLKR, NCA, kneighbors, losses
+from metricfast import LDML, LMNN, MCML, MLKR, NCA, NCMML, kneighbors, losses
 from metricfast.learners import trained
 from metricfast.learners.linear import LinearLearner
 from metricfast.solvers import Adam
@@ -199,7 +199,8 @@ def test_the_objective_is_that_of_the_definition(learner):
 
 @pytest.mark.filterwarnings("ignore:No training was better than none")
 @pytest.mark.parametrize(
-    ("learner", "init"), [(NCA, "pca"), (NCA, "lda"), (NCA, "identity"), (LDML, "pca")]
+    ("learner", "init"),
+    [(NCA, "pca"), (NCA, "lda"), (NCA, "identity"), (LDML, "pca"), (NCMML, "pca")],
 )
 def test_whole_weights_mean_repetition(learner, init):
     weight, stop = np.random.default_rng(0).integers(0, 4, len(X)), lambda s: s.iteration == 5

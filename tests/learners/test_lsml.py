@@ -101,15 +101,6 @@ def test_weights_are_kept_as_given():
     np.testing.assert_allclose(supervised.fit(X, Y).w_, weights[:30] / weights[:30].sum())
 
 
-def test_whole_weights_mean_repetition():
-    weights = np.random.default_rng(0).integers(0, 4, len(Q))
-    weighted = LSML(tol=1e-6).fit(X[Q], weights)
-    repeated = LSML(tol=1e-6).fit(X[np.repeat(Q, weights, axis=0)])
-    np.testing.assert_allclose(
-        weighted.get_mahalanobis_matrix(), repeated.get_mahalanobis_matrix(), rtol=1e-4, atol=1e-5
-    )
-
-
 @pytest.mark.parametrize(
     ("params", "arguments", "message"),
     [

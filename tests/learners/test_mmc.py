@@ -141,16 +141,6 @@ def test_similar_points_that_do_not_differ(diagonal):
     assert model.components_.any()
 
 
-def test_components_are_those_of_the_metric():
-    model = MMC(shrinkage=0).fit(X[PAIRS], KIND)
-    np.testing.assert_allclose(model.get_mahalanobis_matrix(), model.A_, atol=1e-9)
-    leading = MMC(shrinkage=0, n_components=1).fit(X[PAIRS], KIND)
-    assert leading.components_.shape == (1, 4)
-    np.testing.assert_allclose(
-        np.linalg.eigvalsh(leading.get_mahalanobis_matrix())[-1], np.linalg.eigvalsh(model.A_)[-1]
-    )
-
-
 @pytest.mark.parametrize(
     ("params", "arguments", "message"),
     [

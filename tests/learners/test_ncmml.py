@@ -58,17 +58,6 @@ def test_minimum_is_that_of_a_plain_minimisation():
     assert learner.n_iter_ == len(learner.loss_curve_)
 
 
-def test_weights_are_repetitions_and_zero_is_none():
-    rng = np.random.RandomState(0)
-    weight = rng.randint(0, 3, size=len(FEW))
-    weight[LABELS == 2] = 0
-    repeated = np.repeat(np.arange(len(FEW)), weight)
-    learner = NCMML(n_components=1, init=np.ones((1, 4)), tol=1e-3)
-    expected = learner.fit(FEW[repeated], LABELS[repeated]).components_
-    found = learner.fit(FEW, LABELS, sample_weight=weight).components_
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
-
-
 def test_separable_classes_warn_or_stop():
     with pytest.warns(ConvergenceWarning):
         NCMML(max_iter=3, judge=None).fit(X, Y)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.datasets import load_iris, load_wine
+from sklearn.datasets import load_wine
 
 from metricfast import ITML_Supervised, MMC_Supervised
 
@@ -49,22 +49,3 @@ def test_auto_guards_against_classes_of_several_clusters(learner):
         scores.append(np.mean(labels[np.argsort(D, axis=1)[:, :3]] == labels[:, None]))
     # Near-ties go to the Euclidean distance.
     assert scores[0] >= scores[1] - 0.01 and scores[0] > 0.85
-
-
-def test_units_and_unknown_classes(learner):
-    labels = np.where(np.arange(150) % 5 == 0, -1, load_iris().target)
-    points = load_iris().data
-    models = [fitted(learner, None, points * unit, labels) for unit in (1.0, 2.0**-300)]
-    assert models[0].shrinkage_ == models[1].shrinkage_
-    assert np.isfinite(models[1].components_).all()
-
-
-def test_fewer_components(learner):
-    model = fitted(learner, None, n_components=2)
-    assert model.components_.shape == (2, 13)
-
-
-@pytest.mark.parametrize("value", [-0.1, 1.5, "much", "auto", True])
-def test_what_is_no_fraction_is_refused(learner, value):
-    with pytest.raises(ValueError, match="shrinkage must be a number from 0 to 1"):
-        fitted(learner, value)

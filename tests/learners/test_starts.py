@@ -47,7 +47,6 @@ WINE, KINDS = load_wine(return_X_y=True)
 POINTS = Samples(X, Y, np.arange(3), np.arange(150) % 2.0, 0)
 few = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 given_up = pytest.mark.filterwarnings("ignore:Learning was not better")
-every = pytest.mark.parametrize("learner", [NCA, MCML, LDML, MLKR])
 
 
 @pytest.mark.parametrize("best", [0.3, 1.0, 2.0**4])
@@ -104,16 +103,6 @@ def test_features_of_unlike_units_are_standardized():
     assert model.fit(WINE, KINDS, validate=True).validation_.costs[1] < 0.1
 
 
-@few
-@every
-def test_points_of_no_weight_have_no_part_in_the_start(learner):
-    weight = np.arange(150) % 3
-    kept = weight > 0
-    some = learner(max_iter=3).fit(X[kept], Y[kept], sample_weight=weight[kept])
-    every = learner(max_iter=3).fit(X, Y, sample_weight=weight)
-    np.testing.assert_allclose(every.components_, some.components_, rtol=1e-5, atol=1e-8)
-
-
 @pytest.mark.parametrize("value", ["pca", 2, True])
 def test_unknown_scales_are_refused(value):
     with pytest.raises(ValueError, match="init_scale"):
@@ -168,14 +157,6 @@ def test_a_start_that_is_better_is_kept(learner, before, kept, monkeypatch):
     L = model.components_ / np.abs(model.components_).max()
     assert np.allclose(L, np.eye(len(L))) == kept
     assert np.isfinite(model.objective_) and len(model.loss_curve_) == model.n_iter_
-
-
-@few
-def test_copies_of_points_are_in_one_fold():
-    often = np.arange(150) % 2 + 1
-    weighted = NCA(judge=Judge()).fit(X, Y, sample_weight=often)
-    copied = NCA(judge=Judge()).fit(np.repeat(X, often, axis=0), np.repeat(Y, often))
-    assert weighted.n_iter_ == copied.n_iter_
 
 
 @pytest.mark.parametrize("learner", [NCA(), LMNN(n_neighbors=1), NCMML(), LDML()])
