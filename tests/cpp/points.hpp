@@ -1,8 +1,9 @@
-/// Points for the tests, the same on every machine.
+/// Points for the tests, the same on every machine, and the comparison of matrices.
 #pragma once
 
 #include <cstdint>
 
+#include "check.hpp"
 #include "metricfast/core/types.hpp"
 
 template <class T>
@@ -24,4 +25,11 @@ template <class T>
 double squared_distance_of(const metricfast::RowMatrix<T> &a, metricfast::Index i,
                            const metricfast::RowMatrix<T> &b, metricfast::Index j) {
     return (a.row(i).template cast<double>() - b.row(j).template cast<double>()).squaredNorm();
+}
+
+/// Matrices of one shape that differ by at most `tolerance`, relative to the largest entry.
+template <class A, class B> void check_same(const A &found, const B &expected, double tolerance) {
+    CHECK(found.rows() == expected.rows() && found.cols() == expected.cols());
+    CHECK_NEAR((found - expected).cwiseAbs().maxCoeff(), 0.0,
+               tolerance * (1 + expected.cwiseAbs().maxCoeff()));
 }

@@ -370,16 +370,12 @@ TEST(lengths_of_vectors) {
     const Points points(view(x));
     CHECK_THROWS(bad, "one value per pair",
                  paired_distances<double>(points, points, {{}, 4}, true, few));
-    const Ids three{0, 1, 2}, outside{0, 1, 4}, order{1};
+    const Ids three{0, 1, 2};
     CHECK_THROWS(bad, "(count, 2)",
                  paired_distances<double>(points, points, {three, 1}, true, two));
     Matrix W = Matrix::Identity(2, 2);
     CHECK_THROWS(bad, "(count, 3)",
                  oasis<double>(view(x), {three.data(), 2}, nullptr, {}, 1, view(W)));
-    CHECK_THROWS(bad, "outside the points",
-                 oasis<double>(view(x), outside, nullptr, {}, 1, view(W)));
-    CHECK_THROWS(bad, "outside the triplets",
-                 oasis<double>(view(x), three, nullptr, order, 1, view(W)));
     Itml itml({points, {three.data(), 2}, 1}, {1, 2, 1}, view(W));
     CHECK_THROWS(bad, "one dual per pair", itml.sweep(two, {}));
     CHECK_THROWS(bad, "the shape of M", itml.read(view(z)));
@@ -604,50 +600,6 @@ TEST(the_excluded_row_has_no_weight) {
     const double sum =
         RowEngine<double>(problem, loss, {}).value_and_gradient(view(gradient), {}).value;
     CHECK(std::isfinite(sum) && gradient.allFinite());
-}
-
-TEST(weights_and_labels_that_are_no_numbers) {
-    const Matrix x = random_points<double>(3, 2);
-    const Ids y{0, 1, 0};
-    const Matrix labels{{1.0}, {std::nan("")}, {2.0}}, distances = Matrix::Constant(3, 3, -1.0);
-    for (const double wrong : {std::nan(""), -1.0, std::numeric_limits<double>::infinity()}) {
-        const std::vector<double> weights{1, wrong, 1};
-        using Nca = NcaLoss<double>;
-        CHECK_THROWS(bad, "column weights", Nca(Nca::Form::log, {y, y}, weights));
-        RowProblem<double> problem;
-        problem.queries = problem.database = view(x);
-        problem.weights = weights;
-        CHECK_THROWS(bad, "weights must be",
-                     RowEngine<double>(problem, Nca(Nca::Form::log, {y, y}), {}));
-        const Ids quadruplets{0, 1, 0, 2, 1, 2, 0, 1, 0, 1, 1, 2},
-            triplets{0, 1, 2, 1, 0, 2, 2, 0, 1};
-        CHECK_THROWS(
-            bad, "weights must be",
-            lsml_loss(Points(view(x)), {quadruplets, 4}, weights, view(x).middle_rows(0, 2)));
-        CHECK_THROWS(bad, "weights must be", local_scatter(view(x), weights, 1));
-        Matrix W = Matrix::Identity(2, 2);
-        CHECK_THROWS(bad, "weights must be",
-                     oasis<double>(view(x), triplets, weights, {}, 1, view(W)));
-        CHECK_THROWS(bad, "weights must be",
-                     triplet_objective(Points(view(x)), view(W), triplets, weights, 0.1));
-        CHECK_THROWS(bad, "penalty",
-                     triplet_objective(Points(view(x)), view(W), triplets, nullptr,
-                                       wrong > 0 ? -wrong : wrong));
-        CHECK_THROWS(bad, "weights must be",
-                     group_sums(Points(view(x)), weights, y, view(W), nullptr));
-        CHECK_THROWS(
-            bad, "weights must be",
-            group_scatter(Points(view(x)), weights, y, view(x).middle_rows(0, 2), nullptr));
-    }
-    CHECK_THROWS(bad, "finite", LabelDistances(LabelMetric::euclidean, view(labels), view(labels)));
-    CHECK_THROWS(bad, "not negative", LabelDistances{view(distances)});
-    CHECK_THROWS(bad, "finite", MlkrLoss<double>(view(labels), view(labels), nullptr, true));
-    Matrix out(3, 2);
-    for (const double wrong : {std::nan(""), std::numeric_limits<double>::infinity()}) {
-        const std::vector<double> logs{0, wrong, 0};
-        CHECK_THROWS(bad, "log_weight",
-                     soft_votes<double>(view(x), view(x), view(x), logs, nullptr, view(out)));
-    }
 }
 
 } // namespace test_boundaries

@@ -31,12 +31,6 @@ Vector difference(const RowMatrix<double> &x, std::int64_t a, std::int64_t b) {
     return x.row(a) - x.row(b);
 }
 
-template <class A, class B> void check_same(const A &found, const B &expected, double tolerance) {
-    CHECK(found.rows() == expected.rows() && found.cols() == expected.cols());
-    CHECK_NEAR((found - expected).cwiseAbs().maxCoeff(), 0.0,
-               tolerance * (1 + expected.cwiseAbs().maxCoeff()));
-}
-
 } // namespace
 
 TEST(itml_projects_onto_one_pair_after_the_other) {
@@ -90,8 +84,6 @@ TEST(itml_checks_what_it_is_given) {
                  Itml({points, pairs, 2}, {1, 2, 1}, seen(x)));
     CHECK_THROWS(std::invalid_argument, "differ in width", make(wider, 2, {1, 2, 1}));
     CHECK_THROWS(std::invalid_argument, "similar must be from 0", make(points, 5, {1, 2, 1}));
-    CHECK_THROWS(std::invalid_argument, "must be positive", make(points, 2, {0, 2, 1}));
-    CHECK_THROWS(std::invalid_argument, "must be positive", make(points, 2, {1, 2, 0}));
     for (const std::int64_t outside : {std::int64_t(-1), std::int64_t(n)}) {
         pairs[7] = outside;
         CHECK_THROWS(std::invalid_argument, "outside the points", make(points, 2, {1, 2, 1}));
@@ -122,13 +114,9 @@ TEST(lsml_sums_squared_excesses) {
         CHECK_NEAR(found.value, value, 1e-9 * value);
         check_same(found.scatter, scatter, 1e-10);
     }
-    Ids wrong = index;
-    wrong[5] = n;
     const RowMatrix<double> narrow = random_points<double>(2, d - 1);
     CHECK_THROWS(std::invalid_argument, "expected quadruplets",
                  lsml_loss(points, {index, 2}, weights, seen(L)));
-    CHECK_THROWS(std::invalid_argument, "outside the points",
-                 lsml_loss(points, {wrong, 4}, weights, seen(L)));
     CHECK_THROWS(std::invalid_argument, "differ in width",
                  lsml_loss(points, {index, 4}, weights, seen(narrow)));
 }
@@ -214,7 +202,6 @@ TEST(scml_is_dual_averaging) {
         return Scml<double>(seen(x), t, seen(b), settings);
     };
     CHECK_THROWS(std::invalid_argument, "differ in width", make(triplets, narrow, {beta, 1, 1}));
-    CHECK_THROWS(std::invalid_argument, "must be positive", make(triplets, basis, {beta, 1, 0}));
     CHECK_THROWS(std::invalid_argument, "outside the points", make(wrong, basis, {beta, 1, 1}));
     draws[5] = count;
     Scml<double> scml(seen(x), triplets, seen(basis), {beta, gamma, batch});

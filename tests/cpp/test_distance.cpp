@@ -54,29 +54,6 @@ TEST(extremes) {
         }
 }
 
-TEST(copies_are_at_distance_zero) {
-    const RowMatrix<float> x = random_points<float>(3, 5).replicate(70, 1).array() + 100.0f;
-    RowMatrix<float> out(210, 210);
-    pairwise_distances<float>(Points(seen(x)), Points(seen(x)), false, view(out));
-    for (Index i = 0; i < 210; ++i)
-        for (Index j = i % 3; j < 210; j += 3)
-            CHECK(out(i, j) == 0.0f);
-}
-
-TEST(pairs_by_index_and_under_maps) {
-    const RowMatrix<double> x = random_points<double>(20, 4),
-                            y = random_points<double>(10, 4).array() * 2;
-    const RowMatrix<double> U = random_points<double>(3, 4), V = U.array() + 1;
-    const std::vector<std::int64_t> pairs{0, 9, 19, 0, 5, 5};
-    std::vector<double> out(3);
-    paired_distances<double>(Points(seen(x)), Points(seen(y)), {pairs, 3}, U, V, false, out);
-    for (Index i = 0; i < 3; ++i)
-        CHECK_NEAR(
-            out[i],
-            (U * x.row(pairs[2 * i]).transpose() - V * y.row(pairs[2 * i + 1]).transpose()).norm(),
-            1e-12);
-}
-
 TEST(equal_copies_of_a_map_are_one_map) {
     const RowMatrix<double> x = random_points<double>(20, 4).array() + 1e9,
                             L = random_points<double>(3, 4), copy = L;
@@ -108,18 +85,6 @@ TEST(bad_arguments_are_named) {
     const std::vector<std::int64_t> outside{0, 6};
     CHECK_THROWS(std::invalid_argument, "outside",
                  paired_distances<double>(a, a, {outside, 1}, true, {out.data(), 1}));
-}
-
-TEST(coordinates_that_are_not_finite_are_refused) {
-    for (const Index column : {0, 20}) {
-        RowMatrix<float> x = random_points<float>(6, 21), out(6, 6);
-        for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
-            x(3, column) = bad;
-            CHECK_THROWS(
-                std::invalid_argument, "finite",
-                pairwise_distances<float>(Points(seen(x)), Points(seen(x)), true, view(out)));
-        }
-    }
 }
 
 TEST(distances_that_overflow_are_infinite) {

@@ -143,15 +143,6 @@ TEST(shapes_are_checked) {
                  layers_forward<double>(seen(net.x), net.layers(), net.f, {view(net.outputs[0])}));
 }
 
-TEST(the_first_step_of_adam_is_as_long_as_the_rate) {
-    const std::vector<double> x{1, 2, 3}, gradient{1e-3, -5, 0};
-    std::vector<double> m(3), v(3), out(3);
-    CHECK(adam_step<double>(x, gradient, m, v, out, {0.1}));
-    CHECK_NEAR(out[0], 0.9, 1e-5);
-    CHECK_NEAR(out[1], 2.1, 1e-6);
-    CHECK(out[2] == 3);
-}
-
 TEST(relative_steps_of_adam_do_not_depend_on_units) {
     const std::vector<double> x{1, 2, 3};
     for (const double unit : {1.0, 0x1p-40, 0x1p100}) {

@@ -301,19 +301,6 @@ TEST(rows_are_an_odd_number_of_lines_apart) {
     CHECK(lines_apart<double>(16) == 24);
 }
 
-TEST(losses_check_what_they_are_given) {
-    const auto y = labels_of(n), few = labels_of(n - 1);
-    const RowMatrix<double> z = random_points<double>(n, p);
-    RowMatrix<double> grad;
-    const NcaLoss<double> nca(NcaLoss<double>::Form::sum, {few, few});
-    CHECK_THROWS(std::invalid_argument, "one label", run(z, nca, grad));
-    std::vector<std::int64_t> targets(n, n);
-    const LmnnLoss<double> outside({targets, 1}, {y, y});
-    CHECK_THROWS(std::invalid_argument, "target", run(z, outside, grad));
-    const LmnnLoss<double> endless({targets, 1, std::nan("")}, {y, y});
-    CHECK_THROWS(std::invalid_argument, "regularization", run(z, endless, grad));
-}
-
 TEST(bad_arguments_are_named) {
     const auto y = labels_of(n);
     const NcaLoss<double> loss(NcaLoss<double>::Form::sum, {y, y});

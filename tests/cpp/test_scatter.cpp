@@ -18,13 +18,6 @@ namespace {
 
 constexpr Index n = 60, d = 5;
 using Ids = std::vector<std::int64_t>;
-using Vector = Eigen::RowVectorXd;
-
-void check_same(const RowMatrix<double> &found, const RowMatrix<double> &expected) {
-    CHECK(found.rows() == expected.rows() && found.cols() == expected.cols());
-    CHECK_NEAR((found - expected).cwiseAbs().maxCoeff(), 0.0,
-               1e-11 * (1 + expected.cwiseAbs().maxCoeff()));
-}
 
 template <class T> void check_groups_of_points(Index rows, Index cols) {
     const RowMatrix<T> x = random_points<T>(rows, cols);
@@ -57,13 +50,13 @@ template <class T> void check_groups_of_points(Index rows, Index cols) {
     Control one, three;
     one.threads = 1;
     three.threads = 3;
-    check_same(group_scatter(points, weights, group, seen(means), scale), scaled);
+    check_same(group_scatter(points, weights, group, seen(means), scale), scaled, 1e-11);
     const auto found = group_scatter(points, weights, group, seen(means), nullptr, one, from);
-    check_same(found, plain);
+    check_same(found, plain, 1e-11);
     const auto again = group_scatter(points, weights, group, seen(means), nullptr, three, from);
     CHECK((found.array() == again.array()).all() && found == found.transpose());
     CHECK(group_sums(points, weights, group, view(found_sums), from) == largest);
-    check_same(found_sums, sums);
+    check_same(found_sums, sums, 1e-11);
 }
 
 } // namespace
@@ -80,7 +73,7 @@ TEST(sums_and_scatter_of_groups) {
 TEST(sums_of_groups_refuse_what_they_cannot_use) {
     RowMatrix<double> x = random_points<double>(n, d);
     const RowMatrix<double> means = random_points<double>(3, d);
-    Ids group(n, 0);
+    const Ids group(n, 0);
     const std::vector<double> weights(n, 1.0), few(d - 1, 1.0);
     const Points points(seen(x));
     RowMatrix<double> narrow = random_points<double>(3, d - 1), sums(3, d);
@@ -92,10 +85,6 @@ TEST(sums_of_groups_refuse_what_they_cannot_use) {
                  group_scatter(points, weights, group, seen(means), few));
     CHECK_THROWS(std::invalid_argument, "the origin must have",
                  group_sums(points, weights, group, view(sums), few));
-    group[n - 1] = 3;
-    CHECK_THROWS(std::invalid_argument, "an index outside the groups",
-                 group_scatter(points, weights, group, seen(means), nullptr));
-    group[n - 1] = 0;
     for (const double bad :
          {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
         x(n - 1, 1) = bad;
@@ -104,29 +93,6 @@ TEST(sums_of_groups_refuse_what_they_cannot_use) {
         CHECK_THROWS(std::invalid_argument, "must be finite",
                      group_sums(points, weights, group, view(sums)));
     }
-}
-
-TEST(local_scatter_scales_by_the_kth_neighbour) {
-    const RowMatrix<double> x = random_points<double>(n, d);
-    const std::vector<double> ones(n, 1.0);
-    constexpr Index k = 4;
-    std::vector<double> scale(n);
-    for (Index i = 0; i < n; ++i) {
-        std::vector<double> distances;
-        for (Index j = 0; j < n; ++j)
-            if (j != i)
-                distances.push_back(std::sqrt(squared_distance_of(x, i, x, j)));
-        std::nth_element(distances.begin(), distances.begin() + (k - 1), distances.end());
-        scale[i] = distances[k - 1];
-    }
-    RowMatrix<double> expected = RowMatrix<double>::Zero(d, d);
-    for (Index i = 0; i < n; ++i)
-        for (Index j = i + 1; j < n; ++j) {
-            const Vector v = x.row(i) - x.row(j);
-            expected += std::exp(-v.squaredNorm() / (scale[i] * scale[j])) * v.transpose() * v;
-        }
-    check_same(local_scatter(seen(x), ones, k), expected);
-    CHECK_THROWS(std::invalid_argument, "k must be at least 1", local_scatter(seen(x), ones, 0));
 }
 
 } // namespace test_scatter

@@ -89,8 +89,6 @@ def test_an_interrupted_fit_leaves_the_bias_that_belongs_to_the_map():
     assert loss(model.transform(X), Y) == pytest.approx(min(s.objective for s in states))
 
 
-
-
 @pytest.mark.parametrize("load", [load_iris, load_wine])
 @pytest.mark.parametrize("init", ["identity", "pca", "lda"])
 def test_final_objective_is_that_of_scikit_learn(load, init):

@@ -355,56 +355,6 @@ TEST(two_lists_in_braces_are_labels) {
     CHECK(losses().value_and_gradient(problem, *loss, view(gradient, 5, 2), {}).anchors == 5);
 }
 
-TEST(problems_are_checked_before_they_are_read) {
-    const std::vector<std::int64_t> three{0, 1, 2}, outside{0, 1, 2, 3, 5},
-        starts{0, 1, 2, 3, 4, 5};
-    const std::vector<double> light{1, 1, 1}, weights(5, 1.0);
-    for (const char *const mean : {"all", "active"}) {
-        RowProblem<double> problem;
-        problem.queries = problem.database = points;
-        const auto make = [&](const ClassLabels &of) {
-            losses().contrastive(of, {}, mean, problem);
-        };
-        CHECK_THROWS(bad, "one label", make({three, labels}));
-        CHECK_THROWS(bad, "one label", make({labels, three}));
-        problem.exclude = outside;
-        CHECK_THROWS(bad, "exclude holds", make(classes));
-        problem.exclude = three;
-        CHECK_THROWS(bad, "one entry per query", make(classes));
-        problem.exclude = nullptr;
-        problem.weights = light;
-        CHECK_THROWS(bad, "weights must have", make(classes));
-    }
-    RowProblem<double> problem;
-    problem.queries = problem.database = points;
-    problem.symmetric = true;
-    std::vector<double> gradient(10);
-    const auto sparse = losses().sparse_weights(starts, weights);
-    CHECK_THROWS(bad, "candidate lists",
-                 losses().value_and_gradient(problem, *sparse, view(gradient, 5, 2), {}));
-}
-
-TEST(ids_are_labels) {
-    const std::vector<std::int64_t> ids{7000000000001, 7000000000001, 7000000000001, 9, 9};
-    const std::vector<double> L{0.1, 0.1};
-    const auto value = [&](const ClassLabels &of) {
-        return value_and_gradient(*losses().nca(of, {true}), points, view(L, 1, 2)).value;
-    };
-    CHECK(value({ids, ids}) == value(classes));
-}
-
-TEST(rows_to_exclude) {
-    std::vector<double> distances(5);
-    std::vector<std::int64_t> rows(5);
-    for (const std::int64_t wrong : {std::int64_t(5), std::int64_t(-2)}) {
-        const std::vector<std::int64_t> exclude{0, 1, wrong, 3, 4};
-        CHECK_THROWS(bad, "exclude holds",
-                     library().of<double>().database.kneighbors(
-                         points, *prepare_database(points), 1, exclude, false,
-                         view(distances, 5, 1), view(rows, 5, 1)));
-    }
-}
-
 TEST(files_that_are_no_models) {
     CHECK_THROWS(std::filesystem::filesystem_error, "no_such_file",
                  library().load_model("no_such_file.safetensors"));
