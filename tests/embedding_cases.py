@@ -1,7 +1,7 @@
 """Embedding learners to test, and losses that are easy to check."""
 
 import numpy as np
-from sklearn.datasets import load_digits, load_iris
+from sklearn.datasets import load_iris
 from trained import embedding_learner
 
 from metricfast import EmbeddingLearner, losses
@@ -10,8 +10,6 @@ from metricfast.solvers import Adam, AdamW
 
 X, Y = load_iris(return_X_y=True)
 X = (X - X.mean(axis=0)) / X.std(axis=0)
-DIGITS, DIGIT = load_digits(return_X_y=True)
-DIGITS, DIGIT = DIGITS[:600] / 16, DIGIT[:600]
 NCA = losses.NCA("log", reduction="mean")
 NAMED = {
     "small batches": embedding_learner(NCA, max_epochs=4, batch_size=40),

@@ -7,16 +7,9 @@ from threading import Event
 
 import numpy as np
 import pytest
+from test_database import lattice, normal
 
 import metricfast as mf
-
-
-def normal(rng, n, d):
-    return rng.normal(size=(n, d))
-
-
-def lattice(rng, n, d):
-    return rng.integers(0, 3, (n, d)).astype(float)
 
 
 def clusters(rng, n, d):

@@ -8,7 +8,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
-from sklearn.metrics import fbeta_score, roc_auc_score
+from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import (
     FixedThresholdClassifier,
     TunedThresholdClassifierCV,
@@ -72,8 +72,9 @@ def distance(a, b):
 
 
 def fitted(kind, preprocessor=None, n=200):
-    index = RNG.randint(40, size=(n, kind._tuple_size))
-    y = np.where(RNG.rand(n) < 0.5, 1, -1) if issubclass(kind, Pairs) else None
+    rng = np.random.RandomState(0)
+    index = rng.randint(40, size=(n, kind._tuple_size))
+    y = np.where(rng.rand(n) < 0.5, 1, -1) if issubclass(kind, Pairs) else None
     data = POINTS[index] if preprocessor is None else index
     return kind(preprocessor).fit(data, y), data, index, y
 
@@ -108,41 +109,6 @@ def test_score_of_labels_that_are_none_of_pairs(bad):
         learner.score(data, bad)
 
 
-def rates(distances, y, threshold):
-    chosen = distances <= threshold
-    return chosen[y == 1].mean(), (~chosen[y == -1]).mean()
-
-
-def measures(distances, y, threshold, strategy, min_rate=None, beta=1.0):
-    tpr, tnr = rates(distances, y, threshold)
-    if strategy == "accuracy":
-        return ((distances <= threshold) == (y == 1)).mean()
-    if strategy == "f_beta":
-        return fbeta_score(y, np.where(distances <= threshold, 1, -1), beta=beta, zero_division=0)
-    wanted, bounded = (tpr, tnr) if strategy == "max_tpr" else (tnr, tpr)
-    return wanted if bounded >= min_rate else -1
-
-
-@pytest.mark.parametrize("params", STRATEGIES, ids=str)
-@pytest.mark.parametrize("tied", [False, True])
-def test_calibration_finds_the_best_threshold(params, tied):
-    learner, data, _index, y = fitted(Pairs)
-    if tied:
-        # Pairs of points repeat with different labels.
-        data = data[RNG.randint(20, size=200)]
-    y[:2] = 1, -1
-    distances = learner.pair_distance(data)
-    every = np.unique(np.append(distances, np.nextafter(distances.min(), -np.inf)))
-    best = max(measures(distances, y, threshold, **params) for threshold in every)
-    assert learner.calibrate_threshold(data, y, **params) is learner
-    np.testing.assert_allclose(measures(distances, y, learner.threshold_, **params), best)
-    smallest = next(t for t in every if np.isclose(measures(distances, y, t, **params), best))
-    assert learner.threshold_ == smallest
-    np.testing.assert_array_equal(
-        learner.predict(data), np.where(distances <= learner.threshold_, 1, -1)
-    )
-
-
 def exact_measures(distances, y, weight, threshold, strategy, min_rate=None, beta=1.0):
     """Return the measure as an exact fraction."""
     weight = [Fraction(w) for w in weight.tolist()]
@@ -162,19 +128,21 @@ def exact_measures(distances, y, weight, threshold, strategy, min_rate=None, bet
     return wanted if float(bounded) >= min_rate else Fraction(-1)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("params", STRATEGIES, ids=str)
-def test_calibration_by_fractional_weights_finds_the_smallest_of_the_best(params):
+def test_calibration_finds_the_smallest_of_the_best_thresholds(params, weighted):
     learner = Fixed().fit(POINTS[[[0, 1]]])
     for seed in range(100):
         rng = np.random.RandomState(seed)
         size = rng.randint(4, 14)
         data, y = POINTS[rng.randint(8, size=(size, 2))], rng.choice([-1, 1], size)
         y[:2] = 1, -1
-        weight = rng.choice([0.1, 0.2, 0.3, 0.7, 1 / 3, 2 / 3], size)
+        weight = rng.choice([0.1, 0.2, 0.3, 0.7, 1 / 3, 2 / 3], size) if weighted else np.ones(size)
         distances = learner.pair_distance(data)
         every = np.unique(np.append(distances, np.nextafter(distances.min(), -np.inf)))
         found = [exact_measures(distances, y, weight, t, **params) for t in every]
-        learner.calibrate_threshold(data, y, sample_weight=weight, **params)
+        given = {"sample_weight": weight} if weighted else {}
+        assert learner.calibrate_threshold(data, y, **given, **params) is learner
         assert learner.threshold_ == every[found.index(max(found))], seed
 
 
@@ -209,12 +177,6 @@ def test_a_false_acceptance_rate_is_that_of_the_report():
     assert (learner.predict(data)[y == -1] == -1).all()
 
 
-def test_any_learner_of_a_distance_takes_a_threshold():
-    learner = Fixed().fit(POINTS[[[0, 1]]])
-    learner.calibrate_threshold(POINTS[[[0, 1], [2, 3]]], [1, 1])
-    assert learner.predict_pairs(POINTS[[[0, 1], [2, 3]]]).tolist() == [1, 1]
-
-
 def test_labels_of_one_kind():
     learner, data, *_ = fitted(Pairs)
     for y in (np.ones(200), -np.ones(200)):
@@ -234,6 +196,7 @@ def test_labels_of_one_kind():
         ({"strategy": "max_tnr", "min_rate": 2}, "min_rate must be .* Got 2 instead"),
         ({"strategy": "f_beta", "beta": "1"}, "beta must be a real number. Got <class 'str'>"),
         ({"far": 0}, "far must be a number above 0 to 1, got 0"),
+        ({"sample_weight": np.ones(199)}, "sample_weight must have shape"),
         ({"far": 0.1, "min_rate": 0.9}, "far=0.1 chooses the threshold alone: leave out strategy"),
         ({"far": 0.1, "strategy": "max_tpr"}, "Got strategy='max_tpr' and min_rate=None"),
     ],

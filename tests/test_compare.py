@@ -541,7 +541,6 @@ def test_sparse_points_are_compared_as_arrays(tmp_path):
 
 @pytest.mark.parametrize("kind", ["dates", "zoned", "durations", "polars", "arrow"])
 def test_dates_of_a_frame_are_numbers(kind):
-    pd = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
     days = rng.integers(1000, size=120)
     frame = pd.DataFrame({"noise": rng.normal(size=120), "y": days > 500})
@@ -566,7 +565,6 @@ def test_dates_of_a_frame_are_numbers(kind):
 
 
 def test_times_of_day_are_no_dates():
-    pd = pytest.importorskip("pandas")
     values = np.array([datetime.time(1), datetime.time(2)], object)
     with pytest.raises(ValueError, match="times in its column 'at' that are no dates"):
         TableEncoder((), [0]).fit(pd.DataFrame({"at": values}))

@@ -268,12 +268,6 @@ def test_triplets_of_small_classes():
         assert Constraints([1, 1, 1]).generate_knntriplets(points[:3], 1, 1).shape == (0, 3)
 
 
-def test_duplicates_are_neighbours():
-    points = np.zeros((4, 2))
-    triplets = Constraints([0, 0, 1, 1]).generate_knntriplets(points, 1, 1)
-    np.testing.assert_array_equal(triplets, [[0, 1, 2], [1, 0, 2], [2, 3, 0], [3, 2, 0]])
-
-
 @pytest.mark.parametrize("labels", [Y, PARTIAL], ids=["known", "partial"])
 def test_chunks_are_of_one_class_each(labels):
     chunks = Constraints(labels).chunks(n_chunks=20, chunk_size=3, random_state=0)

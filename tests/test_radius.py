@@ -5,20 +5,10 @@ import pytest
 from reference import squared_distances
 from scipy.sparse import csr_array
 from sklearn.neighbors import NearestNeighbors
+from test_neighbors import PRECISIONS, grid, points
 from working_memory import working_memory
 
 import metricfast as mf
-
-PRECISIONS = [np.float32, np.float64]
-
-
-def points(n, d, dtype, seed=0):
-    return np.random.default_rng(seed).normal(size=(n, d)).astype(dtype)
-
-
-def grid(n, d, dtype, seed=0):
-    """Return points with few distinct coordinates: many duplicates, and distances at the radius."""
-    return np.random.default_rng(seed).integers(0, 3, (n, d)).astype(dtype)
 
 
 def far(n, d, dtype, seed=0):

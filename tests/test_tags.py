@@ -134,26 +134,17 @@ def test_reports_of_one_hot_tags_are_those_of_classes():
         assert (of_tags[name].chance, of_tags[name].oracle) == (score.chance, score.oracle)
 
 
-def test_reports_of_tags_count_references_that_share_one():
-    found = metrics.retrieval_report(Z, TAGS[:40], OTHERS, TAGS[40:], metrics="r_precision")
-    shared = TAGS[:40].astype(int) @ TAGS[40:].T > 0
-    order = np.argsort(np.linalg.norm(Z[:, None] - OTHERS, axis=2), axis=1)
-    hits, n = np.take_along_axis(shared, order, axis=1), shared.sum(axis=1)
-    expected = [row[:r].mean() if r else np.nan for row, r in zip(hits, n, strict=True)]
-    np.testing.assert_allclose(found["r_precision"].values, expected)
-
-
-@pytest.mark.parametrize("where", ["mask", "labels"])
+@pytest.mark.parametrize("where", ["all", "mask", "labels"])
 def test_reports_of_tags_take_filters_and_exclude_points(where):
     mask, exclude = np.arange(30) % 3 > 0, np.arange(40) % 30
     own, others = np.arange(40) % 4, np.arange(30) % 4
     found = metrics.retrieval_report(
         Z, TAGS[:40], OTHERS, TAGS[40:], metrics="r_precision", exclude=exclude,
-        where=mask if where == "mask" else (own, others),
+        where={"all": None, "mask": mask, "labels": (own, others)}[where],
     )  # fmt: skip
     expected = np.full(40, np.nan)
     for i in range(40):
-        allowed = mask if where == "mask" else others != own[i]
+        allowed = {"all": True, "mask": mask, "labels": others != own[i]}[where]
         rows = np.flatnonzero(allowed & (np.arange(30) != exclude[i]))
         order = rows[np.argsort(np.linalg.norm(OTHERS[rows] - Z[i], axis=1))]
         hits = (TAGS[40:][order] & TAGS[i]).any(axis=1)

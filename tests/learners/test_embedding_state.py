@@ -191,11 +191,6 @@ def test_numbers_that_are_none():
         LogRatioLearner(2).fit(X, labels)
 
 
-def test_a_class_of_losses_is_no_loss():
-    with pytest.raises(TypeError, match=r"loss must be an object, not a class: give Triplet\(\)"):
-        embedding_learner(losses.Triplet).fit(X, Y)
-
-
 def test_widths_of_hidden_layers_may_be_an_array():
     def parameters(sizes):
         learner = ProxyNCALearner(

@@ -1,11 +1,10 @@
 """The embedding learner: interrupted training."""
 
-import subprocess
 import sys
 
 import numpy as np
 import pytest
-from embedding_cases import DIGIT, DIGITS, NAMED, NCA, Steep, X, Y, same
+from embedding_cases import NAMED, NCA, Steep, X, Y, same
 from sklearn.base import clone
 from trained import configured, embedding_learner
 
@@ -14,55 +13,6 @@ from metricfast import EmbeddingLearner, losses
 from metricfast.callbacks import Checkpoint
 from metricfast.embeddings import MLP, Linear
 from metricfast.samplers import ClassBalanced, Uniform
-
-TRAIN = """
-import sys, time
-import numpy as np
-from sklearn.datasets import load_digits
-from metricfast import EmbeddingLearner, losses
-from metricfast.embeddings import MLP
-from metricfast.callbacks import Checkpoint
-X, y = load_digits(return_X_y=True)
-path = sys.argv[1]
-wait = lambda state: print(state.iteration, flush=True) or (
-    path.endswith("killed") and time.sleep(0.2)
-)
-learner = EmbeddingLearner(
-    losses.NCA("log", reduction="mean"), MLP((32,), 4), early_stopping=True, max_epochs=8,
-    random_state=5, callbacks=[Checkpoint(path), wait],
-).fit(X[:600].astype("f4") / 16, y[:600])
-"""
-
-
-def test_a_killed_training_goes_on_to_the_same_result(tmp_path):
-    killed, whole = tmp_path / "killed", tmp_path / "whole"
-    process = subprocess.Popen(
-        [sys.executable, "-c", TRAIN, str(killed)], stdout=subprocess.PIPE, text=True
-    )
-    while process.stdout.readline().strip() != "4":
-        assert process.poll() is None
-    process.kill()
-    process.wait()
-    process.stdout.close()
-    points = DIGITS.astype("f4")
-    learner = EmbeddingLearner(
-        NCA,
-        MLP((32,), 4),
-        early_stopping=True,
-        max_epochs=8,
-        random_state=5,
-        callbacks=[Checkpoint(killed)],
-    )
-    seen = []
-    resumed = clone(learner)
-    resumed.set_params(callbacks=[Checkpoint(killed), lambda s: seen.append(s.iteration)])
-    resumed.fit(points, DIGIT)
-    assert seen[0] in (4, 5)  # the file of epoch 4 may be missing
-    assert seen[-1] == 8
-    expected = configured(learner, checkpoint=whole).fit(points, DIGIT)
-    same(resumed, expected)
-    assert resumed.validation_scores_ == expected.validation_scores_
-    same(clone(learner).fit(points, DIGIT), expected)  # training was complete
 
 
 @pytest.mark.parametrize("seed", [None, 3])

@@ -268,12 +268,6 @@ def test_a_model_with_a_square_map_is_saved(tmp_path):
 
 
 @quiet
-def test_validation_of_few_points():
-    learner = mf.RCA_Supervised(random_state=0).fit(X, Y, validate=True)
-    assert 0 <= learner.validation_.costs[0] <= 1
-
-
-@quiet
 @pytest.mark.parametrize(
     ("learner", "data"), [(mf.RCA(shrinkage=0.5), CHUNKS), (mf.NCA("identity", max_iter=3), (X, Y))]
 )

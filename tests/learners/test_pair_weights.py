@@ -4,15 +4,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 
-from metricfast import (
-    GMML,
-    ITML,
-    SDML,
-    ITML_Supervised,
-    LSML_Supervised,
-    MMC_Supervised,
-    SDML_Supervised,
-)
+from metricfast import GMML, SDML, ITML_Supervised, LSML_Supervised, MMC_Supervised, SDML_Supervised
 
 X, Y = load_iris(return_X_y=True)
 WEIGHT = np.random.default_rng(0).uniform(0.1, 3, len(X))
@@ -95,15 +87,3 @@ def test_the_unit_of_fractional_weights_does_not_matter(learner):
 def test_bad_weights(learner, weight, message):
     with pytest.raises(ValueError, match=f"sample_weight {message}"):
         learner().fit(X[INDEX], SAME, sample_weight=weight)
-
-
-@pytest.mark.parametrize("strategy", ["accuracy", "f_beta", "max_tpr", "max_tnr"])
-def test_threshold_of_weighted_pairs(strategy):
-    learner = ITML(max_iter=5).fit(X[INDEX], SAME)
-    given = {"strategy": strategy, "min_rate": RATES.get(strategy)}
-    learner.calibrate_threshold(X[INDEX[REPEATED]], SAME[REPEATED], **given)
-    expected = learner.threshold_
-    learner.calibrate_threshold(X[INDEX], SAME, **given, sample_weight=COUNTS)
-    assert learner.threshold_ == expected
-    with pytest.raises(ValueError, match="sample_weight must have shape"):
-        learner.calibrate_threshold(X[INDEX], SAME, sample_weight=COUNTS[1:])

@@ -64,7 +64,10 @@ def parameters(learner):
     return np.concatenate([array.ravel() for array in found])
 
 
-@pytest.mark.parametrize("learner", LEARNERS, ids=str)
+STOPPED = embedding_learner(losses.NCA(), early_stopping=True)
+
+
+@pytest.mark.parametrize("learner", [*LEARNERS, STOPPED], ids=str)
 def test_a_checkpoint_changes_nothing_and_is_gone_on_from(learner, tmp_path):
     expected = of(learner).fit(X, Y)
     path, seen = tmp_path / "training", []
@@ -80,6 +83,8 @@ def test_a_checkpoint_changes_nothing_and_is_gone_on_from(learner, tmp_path):
     assert seen == [1, 2, 3, 3, 4]
     np.testing.assert_array_equal(parameters(found), parameters(expected))
     assert found.loss_curve_ == expected.loss_curve_
+    if learner is STOPPED:
+        assert found.validation_scores_ == expected.validation_scores_
     with pytest.raises(ValueError, match="is of a training with other parameters or other data"):
         of(learner, checkpoint=path).fit(X + 1e-3, Y)
 
