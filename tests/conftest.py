@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def path(tmp_path: Path) -> Path:
     """A path for a model file."""
     return tmp_path / "model.safetensors"
+
+
+@pytest.fixture
+def no_thread_survives() -> Iterator[None]:
+    """Check that no thread that reads points is left after the test."""
+    yield
+    assert not [t for t in threading.enumerate() if t.name.startswith("metricfast-reads")]
 
 
 @pytest.fixture(scope="module")

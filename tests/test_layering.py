@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -210,32 +210,25 @@ def test_only_selection_holds_data_out_and_weighs_evidence() -> None:
 
 
 @pytest.mark.parametrize(
-    "code",
+    ("found", "code"),
     [
-        "def f(y):\n    test = rng.permutation(y)[:9]",
-        "def f(folds):\n    shuffle(x)",
-        "class A:\n    def f(self, n):\n        held_out = self.rng.random(n) < 0.2",
-        "def f(n):\n    train, test = np.array_split(np.arange(n), 2)",
-        "g = lambda train: rng.choice(train, 3)",
-        "from sklearn.model_selection import KFold",
-        "from sklearn.model_selection import train_test_split as halves",
+        (deals, "def f(y):\n    test = rng.permutation(y)[:9]"),
+        (deals, "def f(folds):\n    shuffle(x)"),
+        (deals, "class A:\n    def f(self, n):\n        held_out = self.rng.random(n) < 0.2"),
+        (deals, "def f(n):\n    train, test = np.array_split(np.arange(n), 2)"),
+        (deals, "g = lambda train: rng.choice(train, 3)"),
+        (deals, "from sklearn.model_selection import KFold"),
+        (deals, "from sklearn.model_selection import train_test_split as halves"),
+        (weighs_evidence, "from scipy import stats"),
+        (weighs_evidence, "from scipy.stats import norm, rankdata"),
+        (weighs_evidence, "error = costs.std(ddof=1) / np.sqrt(len(costs))"),
+        (weighs_evidence, "from scipy.special import ndtr\np = ndtr(-z)"),
     ],
 )
-def test_a_second_dealer_is_found(code: str) -> None:
-    assert deals(ast.parse(code))
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        "from scipy import stats",
-        "from scipy.stats import norm, rankdata",
-        "error = costs.std(ddof=1) / np.sqrt(len(costs))",
-        "from scipy.special import ndtr\np = ndtr(-z)",
-    ],
-)
-def test_a_second_test_of_evidence_is_found(code: str) -> None:
-    assert weighs_evidence(ast.parse(code))
+def test_a_second_dealer_or_test_of_evidence_is_found(
+    found: Callable[[ast.AST], bool], code: str
+) -> None:
+    assert found(ast.parse(code))
 
 
 def test_the_page_on_architecture_names_every_room() -> None:

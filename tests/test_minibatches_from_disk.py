@@ -38,13 +38,10 @@ from metricfast.embeddings import Linear
 from metricfast.learners.lmnn_targets import targets_of_all
 from metricfast.training.chunks import Chunked, batches_of, mean_and_exponent
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
-
-@pytest.fixture(autouse=True)
-def no_thread_survives() -> Iterator[None]:
-    yield
-    assert not [t for t in threading.enumerate() if t.name.startswith("metricfast-reads")]
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.usefixtures("no_thread_survives"),
+]
 
 
 @pytest.mark.parametrize("learner", LEARNERS, ids=str)
@@ -94,19 +91,6 @@ def test_targets_of_points_on_disk_are_those_of_all(
         assert (Y[targets] == Y[:, None]).all() and (targets != np.arange(N)[:, None]).all()
         if most > N:
             np.testing.assert_array_equal(targets, losses.LMNN.find_targets(Z, Y, 3))
-
-
-@pytest.mark.parametrize("params", [{}, {"target_refresh": 1}, {"early_stopping": True}], ids=str)
-def test_lmnn_learns_from_a_memory_map_as_from_an_array(params: Any, tmp_path: Any) -> None:
-    """A chunk holds a tenth of the points, with targets from the whole file."""
-    np.save(tmp_path / "X.npy", X)
-    source = np.load(tmp_path / "X.npy", mmap_mode="r")
-    lmnn = mf.LMNN(**SGD, **params)
-    with working_memory(LIMIT):
-        outside = clone(lmnn).fit(source, Y)
-        part = clone(lmnn).set_params(early_stopping=False).partial_fit(source, Y)
-    assert error(outside) < error(clone(lmnn).fit(X, Y)) + 0.06
-    assert error(part) < 1
 
 
 @pytest.mark.parametrize("init", ["pca", "lda"])

@@ -142,6 +142,9 @@ def test_learners_and_functions_take_each_store(stored: tuple[Array, Any]) -> No
         mf.MCML(tol=1e-2).fit(store, y).components_, mf.MCML(tol=1e-2).fit(X, y).components_
     )
     np.testing.assert_array_equal(mf.kneighbors(store)[1], mf.kneighbors(X)[1])
+    of_two = mf.AsymmetricSimilarity(random_state=0, solver=mf.solvers.Adam(max_epochs=2))
+    found, expected = (of_two.fit(A, y, A, y).components_query_ for A in (store, X))
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_tools_of_scikit_learn_divide_a_source(stored: tuple[Array, Any]) -> None:

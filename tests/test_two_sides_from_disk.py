@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +14,10 @@ from metricfast.embeddings import MLP
 from metricfast.training.chunks import POOL, Chunked
 from metricfast.training.paired_chunks import batches_of_both
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.usefixtures("no_thread_survives"),
+]
 
 # Queries are noisy, and shifted relative to the database. A third of them are for tests.
 QUERIES = (X + np.random.RandomState(5).randn(N, WIDTH) / 10 + 0.5).astype(np.float32)
@@ -35,12 +35,6 @@ def learner(**params: Any) -> mf.AsymmetricSimilarity:
 
 def fit(model: Any, queries: Any, database: Any, **params: Any) -> Any:
     return model.fit(queries, Y[Q], database, Y[D], **params)
-
-
-@pytest.fixture(autouse=True)
-def no_thread_survives() -> Iterator[None]:
-    yield
-    assert not [t for t in threading.enumerate() if t.name.startswith("metricfast-reads")]
 
 
 @pytest.mark.parametrize("tied", [False, True])
@@ -75,37 +69,6 @@ def test_queries_beyond_memory_are_their_own_database(tied: bool) -> None:
     assert found.score(X[TEST], Y[TEST]) > inside.score(X[TEST], Y[TEST]) - 0.03
     for embedded in (found.database_embedding_, found.query_embedding_):
         assert embedded.shape == (len(source), 4)
-
-
-def test_every_kind_of_store_is_learned_from(tmp_path: Path) -> None:
-    np.save(tmp_path / "Q.npy", QUERIES[Q])
-    np.save(tmp_path / "D.npy", X[D])
-    maps = [np.load(tmp_path / name, mmap_mode="r") for name in ("Q.npy", "D.npy")]
-    stores = [maps]
-    if pytest.importorskip("h5py"):
-        import h5py
-
-        file = h5py.File(tmp_path / "X.h5", "w")
-        stores.append([file.create_dataset(str(i), data=A) for i, A in enumerate(maps)])
-    if pytest.importorskip("pyarrow"):
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        for name, A in zip("QD", maps, strict=True):
-            columns = {f"x{i}": column for i, column in enumerate(A.T)}
-            pq.write_table(pa.table(columns), tmp_path / f"{name}.parquet", row_group_size=100)
-        stores.append([pq.ParquetFile(tmp_path / f"{name}.parquet") for name in "QD"])
-    if pytest.importorskip("zarr"):
-        import zarr
-
-        stores.append([
-            zarr.create_array(str(tmp_path / str(i)), data=np.array(A), chunks=(100, WIDTH))
-            for i, A in enumerate(maps)
-        ])  # fmt: skip
-    with working_memory(LIMIT // 3):
-        found = [parameters(fit(learner(), *store)) for store in stores]
-    for other in found[1:]:
-        np.testing.assert_array_equal(other, found[0])
 
 
 @pytest.mark.filterwarnings("ignore:No set of n_neighbors")  # a chunk has few points
