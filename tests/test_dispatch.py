@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from new_process import run
 
 import metricfast
 from metricfast._core import dispatch as _dispatch
@@ -19,16 +20,6 @@ from metricfast._core.dispatch import get_kernels
 LIBRARIES = Path(metricfast.get_library_dir())
 BUILT = metricfast.build_info()
 REPORT_ISA = "import metricfast; print(metricfast.build_info()['isa'])"
-
-
-def in_new_process(code: str, isa: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "METRICFAST_ISA": isa},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 def test_build_info() -> None:
@@ -42,17 +33,20 @@ def test_build_info() -> None:
 
 @pytest.mark.parametrize("isa", _dispatch.available_isas())
 def test_override(isa: str) -> None:
-    assert in_new_process(REPORT_ISA, isa).stdout.strip() == isa
+    assert run(REPORT_ISA, check=False, METRICFAST_ISA=isa).stdout.strip() == isa
 
 
 def test_best_level_is_the_default() -> None:
     # an empty variable is an unset one
-    assert in_new_process(REPORT_ISA, "").stdout.strip() == _dispatch.available_isas()[-1]
+    assert (
+        run(REPORT_ISA, check=False, METRICFAST_ISA="").stdout.strip()
+        == _dispatch.available_isas()[-1]
+    )
 
 
 @pytest.mark.parametrize("isa", ["v9", "AVX2", "base"])
 def test_override_that_cannot_be_followed(isa: str) -> None:
-    result = in_new_process(REPORT_ISA, isa)
+    result = run(REPORT_ISA, check=False, METRICFAST_ISA=isa)
     assert result.returncode != 0
     available = ", ".join(_dispatch.available_isas())
     assert f"ImportError: METRICFAST_ISA is '{isa}', which" in result.stderr
@@ -69,7 +63,7 @@ def import_beside(folder: Path, levels: list[str], isa: str = "") -> str:
         (folder / "lib" / f"libmetricfast_{level}{suffix}").write_text("no library")
     code = f"import sys; sys.path.insert(0, {str(folder)!r}); import _kernels\n"
     code += "print(_kernels.available_isas()); _kernels.load()"
-    found = in_new_process(code, isa)
+    found = run(code, check=False, METRICFAST_ISA=isa)
     return found.stdout + found.stderr
 
 

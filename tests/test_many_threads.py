@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import sysconfig
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -12,6 +9,7 @@ from threading import Barrier, Event, Thread
 
 import numpy as np
 import pytest
+from new_process import run
 from registry import data_for, make
 from sklearn.base import clone
 from sklearn.datasets import load_iris
@@ -149,14 +147,7 @@ print(errors, [info["prefix"] for info in threadpool_info() if info["user_api"] 
 
 
 def test_threads_load_names_and_kernels_at_once():
-    run = subprocess.run([sys.executable, "-c", LOAD], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "[] ['_kernels']"
-
-
-def run_apart(code: str, *arguments: str) -> str:
-    command = [sys.executable, "-c", code, *arguments]
-    run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-    return run.stdout.strip()
+    assert run(LOAD).stdout.strip() == "[] ['_kernels']"
 
 
 FIRST_SEARCHES = """
@@ -185,7 +176,7 @@ for precision in ("auto", "float32"):
 
 
 def test_first_searches_of_a_database_do_not_wait_for_each_other_for_ever():
-    assert run_apart(FIRST_SEARCHES).split() == ["True"] * 6
+    assert run(FIRST_SEARCHES).stdout.split() == ["True"] * 6
 
 
 AT_EXIT = """
@@ -226,7 +217,7 @@ print("ends")
     thinned(["Database", "SCML", "pairwise_distances", "NCA", "kneighbors", "brief", "ITML"], 2),
 )
 def test_python_ends_while_daemon_threads_run_kernels(call):
-    assert run_apart(AT_EXIT, call) == "ends"
+    assert run(AT_EXIT, call).stdout == "ends\n"
 
 
 SPOILT = """
@@ -278,13 +269,11 @@ print("ends")
 
 @pytest.mark.parametrize("name", thinned(["targets", "triplets", "columns", "pairs"], 2))
 def test_indices_that_another_thread_changes_meanwhile_do_no_harm(name):
-    assert run_apart(SPOILT, name) == "ends"
+    assert run(SPOILT, name).stdout == "ends\n"
 
 
 @pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="this Python has a GIL")
 def test_a_python_without_gil_stays_without():
     code = "import sys, metricfast; metricfast.build_info(); print(sys._is_gil_enabled())"
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHON_GIL"}  # it overrides
-    command = [sys.executable, "-W", "error", "-c", code]
-    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "False"
+    found = run(f"import warnings; warnings.simplefilter('error'); {code}", PYTHON_GIL=None)
+    assert found.stdout == "False\n"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 import weakref
 from collections.abc import Iterator
@@ -27,6 +25,7 @@ from minibatch_cases import (
     parameters,
     some,
 )
+from new_process import run
 from sklearn.base import clone
 from thinned import thinned
 from trained import configured, embedding_learner
@@ -273,10 +272,8 @@ def test_a_training_keeps_to_its_limit(name: str, tmp_path: Any) -> None:
         rng = np.random.default_rng(start)
         points[start : start + 50_000] = rng.standard_normal((50_000, 64), np.float32)
     np.save(tmp_path / "y.npy", y)
-    done = subprocess.run(
-        [sys.executable, "-c", HELD, tmp_path, name, str(limit)], check=False, capture_output=True
-    )
-    assert done.returncode == 0, done.stderr.decode()
+    done = run(HELD, tmp_path, name, str(limit), check=False)
+    assert done.returncode == 0, done.stderr
     assert int(done.stdout) < 2 * limit < 0.8 * points.nbytes  # what is freed may stay
 
 

@@ -8,9 +8,9 @@ import pytest
 import sklearn
 from registry import POINTS, entry_of, make, of_points
 from sklearn.base import clone
-from sklearn.datasets import load_iris
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from takers import PAIRS, QUICK, X, Y
 from thinned import thinned
 
 import metricfast as mf
@@ -24,12 +24,9 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:The distance that"),
 ]
 NAMES = list("abcd")
-X, Y = (array[::2] for array in load_iris(return_X_y=True))
-X, SPECIES = np.ascontiguousarray(X), np.array(["s", "t", "u"])[Y]
+SPECIES = np.array(["s", "t", "u"])[Y]
 FRAMES = {"pandas": pd.DataFrame(X, columns=NAMES), "polars": pl.DataFrame(X, schema=NAMES)}
 LABELS = {"pandas": pd.Series(SPECIES), "polars": pl.Series(SPECIES)}
-PAIRS = X[[[0, 1], [0, 60], [30, 31]]]
-QUICK = {"max_epochs": 2, "n_components": 2, "n_frequencies": 2, "random_state": 0}
 
 
 def data(learner):

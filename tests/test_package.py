@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import zlib
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from new_process import run
 
 import metricfast
 
@@ -17,14 +16,8 @@ ROOT = Path(__file__).parents[1]
 HEADERS = ROOT / "src" / "cpp" / "include"
 
 
-def in_new_process(code: str) -> str:
-    return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stdout
-
-
 def test_import_is_lazy() -> None:
-    output = in_new_process("import sys, metricfast; print(*sys.modules)")
+    output = run("import sys, metricfast; print(*sys.modules)").stdout
     heavy = {"numpy", "scipy", "sklearn", "metricfast._kernels"}
     assert not {name for name in output.split() if name in heavy}
 
@@ -55,7 +48,7 @@ try:
 except ImportError as error:
     print(error)
 """
-    assert in_new_process(code).splitlines() == [
+    assert run(code).stdout.splitlines() == [
         "False True",
         "plotting needs matplotlib: pip install matplotlib",
     ]

@@ -2,10 +2,10 @@
 
 import os
 import subprocess
-import sys
 
 import numpy as np
 import pytest
+from new_process import run
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import metricfast as mf
@@ -18,16 +18,8 @@ CPUS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.
 
 def threads_with(**variables):
     code = "import metricfast; print(metricfast.build_info()['threads'])"
-    names = ("METRICFAST_NUM_THREADS", "OMP_NUM_THREADS")
-    environment = {k: v for k, v in os.environ.items() if k not in names}
-    result = subprocess.run(
-        [sys.executable, "-c", code],
-        env=environment | variables,
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    return int(result.stdout)
+    unset = {"METRICFAST_NUM_THREADS": None, "OMP_NUM_THREADS": None}
+    return int(run(code, **unset | variables).stdout)
 
 
 def test_the_environment_sets_the_default():
