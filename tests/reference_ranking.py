@@ -21,7 +21,9 @@ def of_hits(name: str, hits: list[bool], relevant: int, k: int) -> float:
         return sum(p for p, hit in zip(precision, hits, strict=True) if hit) / relevant
     if name == "mean_reciprocal_rank":
         return 1 / (hits.index(True) + 1)
-    return float(any(hits[:k]))
+    if name == "recall_at_k":
+        return float(any(hits[:k]))
+    raise ValueError(f"no definition of {name}")
 
 
 def of_label_distances(name: str, found: list[float], distances: list[float], k: int) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from metricfast.distances.filters import as_filter, known_rows
 from metricfast.metrics import retrieval_report
 from metricfast.metrics._classes import CLASS_METRICS, ClassMetric
 from metricfast.metrics._continuous import CONTINUOUS_METRICS
+from metricfast.metrics._selection import METRICS
 
 K = 3
 NAMES = [*CLASS_METRICS, *CONTINUOUS_METRICS]
@@ -71,6 +73,18 @@ def test_best_order_of_a_metric_that_no_order_brings_to_one():
     chance, oracle = precision.baselines(np.array([3, 12, 3]), np.array([30, 30, 60]), 10)
     np.testing.assert_array_equal(chance, [0.1, 0.4, 0.05])
     np.testing.assert_array_equal(oracle, [0.3, 1, 0.3])
+
+
+def test_a_metric_of_hits_alone_needs_no_function_of_ranks(monkeypatch):
+    metrics = ["mean_average_precision", "precision_at_1"]
+    queries, labels = points(40, 3), np.arange(40) % 4
+    arguments, how = (queries, labels, queries, labels), {"exclude": np.arange(40)}
+    counted = retrieval_report(*arguments, metrics=metrics, **how)
+    of_hits = replace(CLASS_METRICS["mean_average_precision"], of_ranks=None)
+    monkeypatch.setitem(METRICS, "mean_average_precision", of_hits)
+    sorted_ranks = retrieval_report(*arguments, metrics=metrics, **how)
+    for name in metrics:
+        np.testing.assert_allclose(sorted_ranks[name].values, counted[name].values, rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", CONTINUOUS_METRICS)

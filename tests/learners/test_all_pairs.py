@@ -171,6 +171,32 @@ def test_a_loss_that_depends_on_where_zero_is_cannot_be_that_of_a_linear_learner
         Learner().fit(X, Y)
 
 
+def test_a_learner_without_a_problem_says_so():
+    class Learner(LinearLearner):
+        pass
+
+    with pytest.raises(TypeError, match=r"abstract .*_problem"):
+        Learner()
+
+
+@pytest.mark.parametrize("judge", ["auto", None])
+def test_a_loss_in_python_without_weights_takes_copies_of_points(judge):
+    def without_weights(Z, y):
+        return losses.NCA()(Z, y)
+
+    class Own(NCA):
+        def _problem(self, data):
+            return Problem(data, without_weights, n_jobs=self.n_jobs)
+
+    copies = np.repeat(X, 2, axis=0), np.repeat(Y, 2)
+    own, same = (kind(max_iter=3, judge=judge, tol=0) for kind in (Own, NCA))
+    assert own.fit(*copies).n_iter_ > 0
+    if judge is not None:
+        assert own.judgement_.n_held_out == same.fit(*copies).judgement_.n_held_out > 0
+    with pytest.raises(ValueError, match="sample_weight must be None: without_weights has"):
+        Own(judge=None).fit(X, Y, sample_weight=np.arange(1.0, len(X) + 1))
+
+
 @pytest.mark.parametrize("learner", [NCA, MCML, LDML, MLKR])
 def test_copies_of_points_are_looked_at_once(learner, monkeypatch):
     seen, plain = [], BoundLoss.__call__

@@ -1,4 +1,4 @@
-/// The row engine, which every loss runs on.
+/// The row engine, on which all losses of rows of distances run.
 #include "areas.hpp"
 #include "metricfast/core/pool.hpp"
 #include "metricfast/engine/row_engine.hpp"

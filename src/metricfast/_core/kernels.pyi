@@ -1,6 +1,7 @@
 """The compiled kernels as type checkers see them: a module that `get_kernels` returns.
 
-Written by `packaging/kernels_stub.py`.
+Written by `packaging/kernels_stub.py`. The function of a loss, such as `nca`, is the function of
+this name in `src/cpp/lib/losses.cpp`, which `src/cpp/bindings/bind_losses.cpp` binds.
 """
 
 from collections.abc import Callable, Sequence

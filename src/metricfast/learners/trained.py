@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -24,6 +24,7 @@ from metricfast._core.targets import check_marks
 from metricfast._core.types import RandomState
 from metricfast.learners.base.inputs import forget
 from metricfast.selection._judge import Judge, as_judge
+from metricfast.training.adapters import takes_weights
 from metricfast.training.callbacks import Callback, CallbackMixin, as_callbacks, reports_to_sklearn
 from metricfast.training.checkpoint import CheckpointFile
 from metricfast.training.fingerprint import params_of
@@ -112,7 +113,7 @@ def for_mini_batches(method: _Method) -> _Method:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class TrainedLearner(CallbackMixin):
+class TrainedLearner(CallbackMixin, ABC):
     """Base class of learners that minimise a problem iteratively.
 
     Subclasses define the abstract methods, and call the methods below in `fit` and `partial_fit`.
@@ -253,7 +254,8 @@ class TrainedLearner(CallbackMixin):
             if isinstance(rule, HeldOut):
                 train_rows, test_rows = hold_out(rule.fraction, samples.X, samples.class_codes, rng)
                 train_samples = samples.take(train_rows)
-            if self._weights_neighbors and not plan.solver.by_batches:
+            all_at_once = self._weights_neighbors and not plan.solver.by_batches
+            if all_at_once and takes_weights(self._problem(train_samples).loss):
                 train_samples = deduplicate_if_smaller(train_samples)
             with naming_held_out(test_rows, n):
                 initial = self._initialize(plan, train_samples, rng, kept)

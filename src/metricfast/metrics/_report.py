@@ -327,7 +327,8 @@ def _judge_classes(
     in_memory = not on_disk(search.queries, search.database)
     if depth > m // _COUNTED:
         _warn_of_ranking(search, _SORT if classes is None else _COUNT)
-    if classes is not None and in_memory and depth > m // _COUNTED:
+    counts = all(metric.of_ranks is not None for metric, *_ in asked)
+    if counts and classes is not None and in_memory and depth > m // _COUNTED:
         ranks = search.class_ranks(*classes)
         rows = np.flatnonzero(relevant > 0)
         found = ranks.of_queries(rows), relevant[rows]

@@ -189,9 +189,9 @@ class Judgement:
     names : list of str
         The settings; the first is the given distance.
     costs : ndarray of shape (n_settings,)
-        Mean costs of held-out queries. A setting that is surely worse than the best one after a
-        part is given up: its cost is that of the given distance, plus the mean difference on the
-        queries so far. NaN for a setting that could not be fitted.
+        Mean costs of held-out queries. A setting that is surely worse than the best one after some
+        of the parts is given up; its cost is estimated from the difference to the given distance
+        on these parts. NaN for a setting that could not be fitted.
     errors : ndarray of shape (n_settings,)
         Standard errors of the differences to the cost of the given distance.
     chosen : int

@@ -34,6 +34,11 @@ def check_labels(loss: Any) -> None:
         )
 
 
+def takes_weights(loss: Any) -> bool:
+    """Return whether a loss, of the library or a user's, takes weights of points."""
+    return isinstance(loss, BaseLoss) or bool(_taken(loss, sample_weight=None))
+
+
 class BoundFunction:
     """A user's loss with its labels and weights, called like a `BoundLoss`.
 
@@ -48,7 +53,7 @@ class BoundFunction:
     def __init__(
         self, loss: Any, y: Array, weight: Array | None, y_database: Any, n_jobs: int | None
     ) -> None:
-        if weight is not None and not _taken(loss, sample_weight=weight):
+        if weight is not None and not takes_weights(loss):
             raise ValueError(
                 f"sample_weight must be None: {_name(loss)} has no parameter sample_weight."
             )

@@ -22,7 +22,7 @@ from metricfast.embeddings import Asymmetric
 from metricfast.exceptions import LossOverflowError
 from metricfast.losses._call import BaseLoss
 from metricfast.samplers import Batch, class_batches
-from metricfast.training.adapters import BoundFunction
+from metricfast.training.adapters import BoundFunction, takes_weights
 from metricfast.training.chunks import batches_of
 from metricfast.training.embedded import PlainLinear, embed_samples
 from metricfast.training.history import History, Vector
@@ -245,7 +245,8 @@ def _bind(loss: Any, samples: Samples, y_database: Any, n_jobs: int | None) -> A
         y.flags.writeable = False
     if isinstance(loss, BaseLoss):
         return loss.on(y, samples.weight, y_database=y_database, n_jobs=n_jobs)
-    return BoundFunction(loss, y, samples.weight, y_database, n_jobs)
+    weight = None if samples.repeated and not takes_weights(loss) else samples.weight
+    return BoundFunction(loss, y, weight, y_database, n_jobs)
 
 
 class Objective:

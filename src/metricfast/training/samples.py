@@ -67,6 +67,9 @@ class Samples:
     classes : ndarray of shape (n_classes,)
         Empty if labels are no classes.
     weight : ndarray of shape (n_samples,) or None
+    repeated : bool
+        Whether weights count copies of points that were given without weights. Losses without
+        weights ignore these: each distinct point counts once.
     exponent : int
         Not 0 if the points came in unusual units.
     unit : float, default=1
@@ -98,6 +101,7 @@ class Samples:
     database: Samples | None = None
     distance: LabelDistance | None = None
     marks: dict[str, Any] = field(default_factory=dict)
+    repeated: bool = False
 
     @property
     def points(self) -> Samples:
@@ -417,7 +421,8 @@ def deduplicate(data: Samples) -> Samples:
     labelled = np.column_stack([*marks, points[rows], data.labels[rows]])
     _, first, place = np.unique(labelled, axis=0, return_index=True, return_inverse=True)
     weight = np.bincount(place.ravel(), weights[rows]).astype(np.float64)
-    return replace(data.take(rows[first]), weight=weight)
+    repeated = data.repeated or data.weight is None
+    return replace(data.take(rows[first]), weight=weight, repeated=repeated)
 
 
 def deduplicate_if_smaller(data: Samples) -> Samples:

@@ -96,9 +96,10 @@ class AdapterLearner(CallbackMixin, EmbeddedMetricMixin):
         pairs by one standard error, it stays, without a warning. Points as given may still win.
     callbacks : iterable of callables, optional
         Each is called with a `metricfast.callbacks.SolverState` after every iteration of the last
-        training, the one of all pairs; the judge's own are not reported. One that returns True ends
-        the training. `metricfast.callbacks.Checkpoint` writes the training to a file, and continues
-        from it after the judge has chosen again.
+        training, the one of all pairs, and of the one before on many pairs that no fold holds out.
+        Trainings on folds are not reported. One that returns True ends the training.
+        `metricfast.callbacks.Checkpoint` writes the training to a file, and continues from it after
+        the judge has chosen again.
     preprocessor : array-like or callable, optional
         Returns the points where `pairs` holds indicators of points.
     verbose : bool or int, default=False
