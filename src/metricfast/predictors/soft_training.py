@@ -37,8 +37,8 @@ _FEWER_CANDIDATES, _DECAY = 1024, 1000.0
 _FIRST_ROUND, _LAST_ROUND = 5, 30
 # Standard errors by which a perceptron must be better than the best other map.
 _CLEARLY = 0.5
-# Factors of a trained map to try, from 1/4 to 16. Batches have fewer points than there are, and a
-# map grows by small steps, so that points may be better predicted by one that is larger.
+# Factors of a trained map to try, from 1/4 to 16. Training compares points with fewer candidates
+# than prediction, and ends early: a larger map may then predict better.
 _FACTORS = 2.0 ** (np.arange(-4, 9) / 2)
 
 
@@ -53,11 +53,11 @@ class Task:
     votes : ndarray of shape (n_samples, n_values)
         What predictions are the mean of.
     values : ndarray of shape (n_samples, n_values)
-        What votes for held-out points are the mean of, in the precision of the points.
+        The same for held-out points, in the precision of the points.
     losses : list of (loss, ndarray of shape (n_samples,))
-        Of each output, and its labels.
+        The loss of each output, and its labels.
     costs : callable
-        Of such means for some queries, and the rows of these: how bad each is.
+        ``costs(means, rows)`` returns the cost of each point in `rows`, whose votes have `means`.
     labels : ndarray of shape (n_samples, n_outputs)
     measure : str
         The name of the costs.
@@ -266,10 +266,8 @@ def race(
 ) -> tuple[Training, bool, Judgement | None]:  # fmt: skip
     """Choose an embedding and its inputs by successive halving, then try the perceptron.
 
-    Linear and periodic maps race apart, because linear ones take more epochs. In each race, the
-    half with lower costs of held-out points is trained on, twice as long, until one is left. The
-    judge chooses among all; the first takes the place of the given distance. At most `LARGE` points
-    train if there is a choice. If there are no more, the last racers are trained to their ends.
+    The first embedding takes the place of the given distance. At most `LARGE` points train if there
+    is a choice. If there are no more, the last racers are trained to their ends.
 
     `tasks`: the task by what is added to the names; a perceptron has the first.
     `begin`: returns the training of a task, an embedding and a split, for at most some epochs.
@@ -286,16 +284,9 @@ def race(
         for name, embedding in choices.items()
         if not isinstance(embedding, MLP)
     }
-    for kind in (Linear, Periodic):
-        left = [name for name, racer in racers.items() if isinstance(racer.embedding, kind)]
-        epochs = _FIRST_ROUND
-        while len(left) > 1:
-            for name in left:
-                racers[name].run(f"{label} {name}", epochs)
-            left.sort(key=lambda name: min(racers[name].costs, default=np.inf))
-            left, epochs = left[: len(left) // 2], 2 * epochs
-        for name in left:
-            racers[name].run(f"{label} {name}", None if whole else _LAST_ROUND)
+    for kind in (Linear, Periodic):  # apart, because linear maps take more epochs
+        racing = {n: each for n, each in racers.items() if isinstance(each.embedding, kind)}
+        _halve(racing, label, None if whole else _LAST_ROUND)
     if "perceptron" in choices:
         most = _LAST_ROUND if several else None
         perceptron = begin(task, choices["perceptron"], some, most, seed=seed)
@@ -304,11 +295,26 @@ def race(
     found = list(racers.values())
     if not found[0].costs:
         return found[0], whole, None
-    is_last = np.array([isinstance(each.embedding, MLP) for each in found])
+    is_perceptron = np.array([isinstance(each.embedding, MLP) for each in found])
     costs = np.array([each.costs_at(each.history.best_x) for each in found])
     judgement = judge_costs(
         judge, list(racers), costs, found[0].weight, task.measure, "points", equal=_CLEARLY,
-        order=is_last,
+        order=is_perceptron,
     )  # fmt: skip
     winner = found[judgement.chosen]
-    return winner, whole and not (several and is_last[judgement.chosen]), judgement
+    return winner, whole and not (several and is_perceptron[judgement.chosen]), judgement
+
+
+def _halve(racers: dict[str, Training], label: str, last_round: int | None) -> None:
+    """Train racers; the half with lower costs goes on for twice as long, until one is left.
+
+    `last_round`: epochs of that one; None for its end.
+    """
+    left, epochs = list(racers), _FIRST_ROUND
+    while len(left) > 1:
+        for name in left:
+            racers[name].run(f"{label} {name}", epochs)
+        left.sort(key=lambda name: min(racers[name].costs, default=np.inf))
+        left, epochs = left[: len(left) // 2], 2 * epochs
+    for name in left:
+        racers[name].run(f"{label} {name}", last_round)
