@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from metricfast._core.initialize import as_given_map
 from metricfast._core.parameters import NonNegativeFloat, PositiveFloat, PositiveInt, positional
-from metricfast._core.types import Array
+from metricfast._core.types import Array, Floats
 from metricfast.distances.gradient import metric_gradient
 from metricfast.distances.inference import Ties
 from metricfast.distances.neighbors import check_neighbors
@@ -70,6 +70,7 @@ class GerrymanderingLearner(LinearLearner):
     _selects_batches = True
     _batches_in_span = True
     _keeps_points = True
+    _costs: ClassVar[Floats | None] = None  # of votes, if they are not those of `loss_matrix`
 
     def _plan(self) -> Plan:
         plan = super()._plan()
@@ -109,7 +110,8 @@ class GerrymanderingLearner(LinearLearner):
 
     def _problem(self, samples: Samples) -> Problem:
         check_neighbors(self.n_neighbors, samples.X.shape[0] - 1)
-        loss, d = vote_loss(self, len(samples.classes)), samples.X.shape[1]
+        loss = vote_loss(self, len(samples.classes), self._costs)
+        d = samples.X.shape[1]
         over_matrix: dict[str, Any] = {}
         # The best map is zero outside of the span, where no distance depends on it.
         samples = samples.in_span

@@ -102,7 +102,7 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, GerrymanderingLearner)
         return np.minimum(places, len(filled) - 1).astype(np.int64)
 
     @property
-    def _costs(self) -> Floats:
+    def _costs(self) -> Floats:  # type: ignore[override]
         """The cost of the vote for each quantile where another is right."""
         return np.abs(self.bins_[:, None] - self.bins_) / self._spread
 
@@ -153,7 +153,7 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, GerrymanderingLearner)
                     f"y must hold {len(queries)} numbers, one per query; found {len(targets)}."
                 )
             codes = self._quantiles(targets)
-        loss = vote_loss(self, len(self.bins_))
+        loss = vote_loss(self, len(self.bins_), self._costs)
         return explanation(queries, database, codes, labels, self.bins_, loss, own, self.n_jobs)
 
     def predict(self, X: ArrayLike) -> Floats:

@@ -36,11 +36,14 @@ def largest_cost(loss: Gerrymander) -> float:
     return 1.0 if matrix is None else float(np.max(matrix))
 
 
-def vote_loss(estimator: Any, n_classes: int) -> Gerrymander:
-    """Return the vote loss of a learner with class indices as labels."""
-    matrix = getattr(estimator, "_costs", None)  # regressors compute their costs
-    if matrix is None and estimator.loss_matrix is None:
-        matrix = 1.0 - np.eye(n_classes)  # indexed by class, independent of the batch
-    elif matrix is None:
-        matrix = check_loss_matrix(estimator.loss_matrix, n_classes)
-    return Gerrymander(estimator.n_neighbors, matrix, estimator.ties, estimator.inference)
+def vote_loss(estimator: Any, n_classes: int, costs: Floats | None = None) -> Gerrymander:
+    """Return the vote loss of a learner with class indices as labels.
+
+    `costs`: of votes of the classes of columns where those of rows are right; by default those of
+        the parameter `loss_matrix`.
+    """
+    if costs is None and estimator.loss_matrix is None:
+        costs = 1.0 - np.eye(n_classes)  # indexed by class, independent of the batch
+    elif costs is None:
+        costs = check_loss_matrix(estimator.loss_matrix, n_classes)
+    return Gerrymander(estimator.n_neighbors, costs, estimator.ties, estimator.inference)
