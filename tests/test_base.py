@@ -217,9 +217,9 @@ def test_metric_takes_vectors_only(u):
 @pytest.mark.parametrize("points", [X[0, :3], X[0, :1], X[0, 0]])
 def test_metric_takes_vectors_of_one_width_only(points):
     metric = Whitening().fit(X).get_metric()
-    with pytest.raises(ValueError, match="u and v must have one length"):
+    with pytest.raises(ValueError, match="u must hold 4 values, one per feature"):
         metric(points, X[0])
-    with pytest.raises(ValueError, match="u and v must have 4 values"):
+    with pytest.raises(ValueError, match="u must hold 4 values"):
         metric(points, points)
 
 

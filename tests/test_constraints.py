@@ -134,7 +134,7 @@ def test_few_weighted_pairs_are_drawn_without_replacement():
 )
 def test_points_of_weight_zero_are_in_no_class(learner):
     model, weight = learner(n_constraints=3, random_state=0), (Y == 1).astype(float)
-    with pytest.raises(ValueError, match="2 classes of a weight above 0, got 1: see sample_weight"):
+    with pytest.raises(ValueError, match=r"2 classes of a weight above 0 .* got 1"):
         model.fit(X, Y, sample_weight=weight)
     weight[:9] = 1
     assert np.isfinite(model.fit(X, Y, sample_weight=weight).components_).all()
@@ -338,7 +338,7 @@ def test_other_labels_are_refused(labels):
     [
         (lambda c: c.positive_negative_pairs(-1), "n_constraints must be"),
         (lambda c: c.generate_knntriplets(X, 0, 1), "k_genuine must be"),
-        (lambda c: c.generate_knntriplets(X[:4], 1, 1), "X must have one row for each of the 150"),
+        (lambda c: c.generate_knntriplets(X[:4], 1, 1), "X must hold 150 points, one per label"),
         (lambda c: c.chunks(chunk_size=0), "chunk_size must be"),
         (lambda c: wrap_pairs(X[:3], ([0], [3], [1], [-1])), "must hold indices from -3 to 2 of"),
     ],

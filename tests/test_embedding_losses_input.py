@@ -107,7 +107,7 @@ def bad(loss, y=None, message="", **arguments):
 @pytest.mark.parametrize(
     ("loss", "y", "arguments", "message"),
     [
-        bad(losses.LogRatio(), np.zeros(17), "one label per point"),
+        bad(losses.LogRatio(), np.zeros(17), "y must hold 18 labels, one per point"),
         bad(losses.LogRatio(ties="keep"), message="ties must be"),
         bad(losses.LogRatio(ties="epsilon", eps_log=0), message="needs eps_log above 0"),
         bad(

@@ -239,7 +239,7 @@ def test_input_of_another_shape_or_not_finite(embedding):
     parameters = start(embedding)
     n, width = X.shape
     for points, message in (
-        (X[:, :-1], f"X must have {width} features, as the parameters do; found {width - 1}"),
+        (X[:, :-1], f"X must have {width} columns; found {width - 1}"),
         (X[:0], "X is empty"),
         (np.where(np.eye(n, width) > 0, np.nan, X), "X contains NaN"),
         (np.where(np.eye(n, width) > 0, -np.inf, X), "X contains NaN, infinity"),
@@ -257,17 +257,17 @@ def test_input_of_another_shape_or_not_finite(embedding):
 
 def test_what_overflows_the_parameters_is_not_finite():
     embedding, points = Linear(2), X.astype(np.float32)
-    with pytest.raises(ValueError, match="what overflows float32"):
+    with pytest.raises(ValueError, match="X \\(in float32\\) contains NaN or infinity"):
         embedding.forward(embedding.initialize(points), 1e300 * X)
     large = [np.full((2, X.shape[1]), 1e200)]
     for each, form in itertools.product(
         (Linear(2), Linear(2, normalize=True)), (np.array, csr_array)
     ):
-        with pytest.raises(ValueError, match="embedded points overflow float64"):
+        with pytest.raises(ValueError, match="embedded points in float64 overflow"):
             each.forward(large, form(1e200 * np.abs(X)))
     # The difference of two infinite numbers within a layer is NaN, not zero.
     weights = [np.array([[1e200, -1e200]]), np.zeros(1), np.ones((1, 1)), np.zeros(1)]
-    with pytest.raises(ValueError, match="embedded points overflow float64"):
+    with pytest.raises(ValueError, match="embedded points in float64 overflow"):
         MLP((1,), 1).forward(weights, np.full((1, 2), 1e200))
 
 

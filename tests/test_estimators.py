@@ -205,7 +205,7 @@ def test_points_of_unknown_class_play_no_part(learner):
     weighted = {name: np.r_[weight, np.full(40, 9.0)] for name, weight in weighted.items()}
     _, found = scores(points, labels, **weighted)
     np.testing.assert_allclose(found, expected_weighted, rtol=1e-6, atol=1e-9)
-    with pytest.raises(ValueError, match="labels below 0 mean that the class is unknown"):
+    with pytest.raises(ValueError, match="at least 2 classes besides labels below 0"):
         make(learner).fit(X, np.where(Y == 0, -1, 1))
 
 

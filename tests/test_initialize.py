@@ -269,5 +269,5 @@ def test_singular_covariance():
         initialize_metric(flat, "covariance", strictly_positive=True)
     with pytest.raises(ValueError, match="at least 2 different points"):
         initialize_metric(POINTS[:1], "covariance")
-    with pytest.raises(ValueError, match="squares do not overflow"):
+    with pytest.raises(ValueError, match="squares for prior='covariance' overflow"):
         initialize_metric(POINTS * 1e200, "covariance")

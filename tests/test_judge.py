@@ -172,7 +172,7 @@ def test_groups_are_needed_to_hold_them_out(learner):
 @pytest.mark.parametrize(
     ("params", "values", "text"),
     [
-        ({}, PATIENTS[1:], "groups must hold 300 labels, one per sample, got 299"),
+        ({}, PATIENTS[1:], "groups must hold 300 labels, one per point; found 299"),
         ({}, np.full(300, np.nan), "groups contains NaN"),
         ({}, np.zeros(300), "groups must hold at least 2 groups, to hold one out; found 1"),
         ({"unit": "points"}, PATIENTS, r"groups are held out whole, and Judge\(unit='points'\)"),

@@ -227,7 +227,7 @@ def classify_within(**params):
         (lambda: classify(y=None), ValueError, "requires y"),
         (lambda: classify(y=SPECIES[:9]), ValueError, "inconsistent"),
         (lambda: ours.KNeighborsRegressor().fit(IRIS, list("abc") * 50), ValueError, "y must hold"),
-        (lambda: ours.KNeighborsRegressor().fit(IRIS, SPECIES / 0.0), ValueError, "Input y"),
+        (lambda: ours.KNeighborsRegressor().fit(IRIS, SPECIES / 0.0), ValueError, "y contains NaN"),
         (lambda: classify().kneighbors(IRIS, 2.5), ValueError, "n_neighbors must be an integer"),
         (lambda: classify().kneighbors_graph(mode=1), ValueError, "Unsupported mode"),
         (lambda: classify_within(outlier_label="a"), TypeError, "outlier_label must be of the typ"),

@@ -138,7 +138,7 @@ def test_what_cannot_be_judged_is_an_error():
     learner = embedding_learner(losses.NCA(reduction="mean"), max_epochs=1)
     with pytest.raises(ValueError, match="cannot compare distances: Nothing could be held out"):
         learner.fit(X[:3], [0, 1, 2], X, Y, validate=True)
-    with pytest.raises(ValueError, match="y must hold 150 labels, one per sample, got 0"):
+    with pytest.raises(ValueError, match="y must hold 150 labels, one per point; found 0"):
         Covariance().fit(X, [], validate=True)
 
 

@@ -9,7 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricfast._core.arguments import as_array, check_bool, check_count, check_random_state
+from metricfast._core.arguments import (
+    as_array,
+    check_bool,
+    check_count,
+    check_length,
+    check_random_state,
+)
 from metricfast._core.arrays import as_points, as_points_or_source, check_indices
 from metricfast._core.pair_draws import class_bounds, draw_different_pairs
 from metricfast._core.parameters import DEPRECATED, renamed
@@ -160,11 +166,7 @@ class Constraints:
             If `X` has not as many rows as there are labels, or a number of neighbours is below 1.
         """
         points = as_points(X, "X")
-        if len(points) != len(self.partial_labels):
-            raise ValueError(
-                f"X must have one row for each of the {len(self.partial_labels)} labels, "
-                f"got shape {points.shape}."
-            )
+        check_length(points, len(self.partial_labels), "X", "points, one per label")
         k_genuine = check_count("k_genuine", k_genuine)
         k_impostor = check_count("k_impostor", k_impostor)
         triplets = [np.empty((0, 3), np.int64)]
@@ -330,8 +332,7 @@ def nearest_by_class(
     """
     X = as_points_or_source(X, "X")
     labels = Constraints(labels).partial_labels
-    if len(labels) != len(X):
-        raise ValueError(f"labels must hold {len(X)} labels, one per point, got {len(labels)}.")
+    check_length(labels, len(X), "labels")
     k_genuine = check_count("k_genuine", k_genuine)
     k_impostor = check_count("k_impostor", k_impostor)
     known = np.flatnonzero(labels >= 0)

@@ -25,11 +25,11 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from metricfast._core.arguments import check_count, check_random_state
-from metricfast._core.arrays import as_labels
 from metricfast._core.parameters import NonNegativeInt, PositiveInt, Seed, check_parameters
 from metricfast._core.targets import as_label_array, by_appearance, encode, encode_together
-from metricfast._core.types import Array, Floats, Integers, RandomState
+from metricfast._core.types import Array, Integers, RandomState
 from metricfast._labels.binding import SaidDistance, bind_labels
+from metricfast._labels.distance import continuous_labels
 from metricfast._labels.neighbors import label_neighbors, label_neighbors_between
 from metricfast._labels.tags import are_tags, as_tags, both_tags, count_labels, one_tag_each
 
@@ -269,7 +269,8 @@ class DenseTriplet(Sampler):
         if y_database is not None:
             return self._of_both(y, y_database, size, seed, n_jobs)
         if self.label_distance is None:
-            distance, labels = None, _numbers(y)
+            rows = continuous_labels(y, "y")
+            distance, labels = None, rows.reshape(len(rows), -1)
         else:
             distance, labels, _ = bind_labels(self.label_distance, y, sizes=(len(y),) * 2)  # type: ignore[arg-type]
         n = len(labels)
@@ -417,16 +418,6 @@ def _first_of_each(values: Integers) -> Integers:
     repeated[order[:1]] = False
     repeated[order[1:]] = values[order[1:]] == values[order[:-1]]
     return values[~repeated]
-
-
-def _numbers(y: ArrayLike) -> Floats:
-    try:
-        return as_labels(y, "y", len(y))  # type: ignore[arg-type]
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"y must hold numbers for DenseTriplet: {error} For other labels, give a "
-            "label_distance."
-        ) from error
 
 
 def batch_count(n: int, batch_size: int) -> int:

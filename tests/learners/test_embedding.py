@@ -176,7 +176,7 @@ def test_warm_start_goes_on():
     first = learner.fit(X, Y).loss_curve_
     assert learner.fit(X, Y).loss_curve_[0] < first[-1] < first[0]
     learner.embedding = MLP((9,), 3)
-    with pytest.raises(ValueError, match="warm_start needs an embedding of the same shapes"):
+    with pytest.raises(ValueError, match="warm_start needs a map of the same shape"):
         learner.fit(X, Y)
 
 

@@ -92,7 +92,7 @@ def test_a_query_without_a_right_set_moves_nothing():
 
 
 def test_explanations_refuse_what_does_not_fit():
-    with pytest.raises(ValueError, match="y must hold 10 labels, one per query; found 3"):
+    with pytest.raises(ValueError, match="y must hold 10 labels, one per point; found 3"):
         LINEAR.explain(X[50:], Y[:3])
     with pytest.raises(ValueError, match="y holds class 'new', of which the database"):
         LINEAR.explain(X[50:], ["new"] * 10)
@@ -113,7 +113,7 @@ def test_votes_for_quantiles_are_explained():
     assert np.mean(same.right == learner.bins_[apart.argmin(axis=1)]) > 0.8
     np.testing.assert_array_equal(learner.explain(X[40:]).right, same.vote)
     assert len(repr(same).splitlines()[1]) < 35
-    with pytest.raises(ValueError, match="y must hold 20 numbers"):
+    with pytest.raises(ValueError, match="y must hold 20 labels"):
         learner.explain(X[40:], X[:3, 0])
     few = np.repeat([0.0, 1.0], [6, 34])
     learner.fit(X[:40], few)

@@ -203,7 +203,7 @@ def test_views_must_give_pairs(learner):
     fit = learner().fit
     with pytest.raises(ValueError, match="views must hold at least 2 views"):
         fit(X, Y, views=np.zeros(45))
-    with pytest.raises(ValueError, match="views must hold 45 labels, one per sample, got 44"):
+    with pytest.raises(ValueError, match="views must hold 45 labels, one per point; found 44"):
         fit(X, Y, views=VIEWS[1:])
     with pytest.raises(ValueError, match="views contains NaN"):
         fit(X, Y, views=np.full(45, np.nan))
@@ -213,7 +213,7 @@ def test_views_must_give_pairs(learner):
         fit(X[::5][Y] + 0.1, Y)
     with pytest.raises(ValueError, match="2 classes, together"):
         learner().partial_fit(X, np.zeros(45), views=VIEWS)
-    with pytest.raises(ValueError, match="views must hold 45 labels, one per sample, got 44"):
+    with pytest.raises(ValueError, match="views must hold 45 labels, one per point; found 44"):
         learner().partial_fit(X, Y, views=VIEWS[1:])
 
 

@@ -144,7 +144,7 @@ def test_similarities_and_decisions():
     np.testing.assert_allclose(
         model.pair_score(UNIT[pairs].astype(np.float32)), expected, rtol=1e-4
     )
-    with pytest.raises(ValueError, match="scores of pairs overflow float64"):
+    with pytest.raises(ValueError, match="scores of pairs in float64 overflow"):
         model.pair_score(UNIT[pairs] * 1e200)
     similarity = model.get_metric()
     assert similarity(UNIT[3], UNIT[90]) == pytest.approx(UNIT[3] @ W @ UNIT[90])

@@ -94,9 +94,9 @@ def test_lasso_that_runs_out_of_iterations_warns_and_is_definite(monkeypatch):
 @pytest.mark.parametrize("scale", [1e154, 1e160, 1e300])
 @pytest.mark.parametrize("prior", ["identity", "covariance"])
 def test_points_whose_squares_overflow(scale, prior):
-    with pytest.raises(ValueError, match="exceed the largest float: rescale the points"):
+    with pytest.raises(ValueError, match="squared distances overflow: scale its features"):
         SDML(prior=prior).fit(X[INDEX] * scale, LABELS)
-    with pytest.raises(ValueError, match="exceed the largest float: rescale the points"):
+    with pytest.raises(ValueError, match="squared distances overflow: scale its features"):
         SDML_Supervised(prior=prior).fit(X * scale, Y)
 
 
@@ -108,7 +108,7 @@ def test_products_without_an_inverse():
 
 def test_products_that_overflow():
     for given in ({"prior": np.eye(4) * 1e10}, {"balance_param": 1e20}):
-        with pytest.raises(ValueError, match="exceed the largest float: rescale the points"):
+        with pytest.raises(ValueError, match="squared distances overflow: scale its features"):
             SDML(**given).fit(X[INDEX] * 1e150, np.ones(len(INDEX)))
 
 

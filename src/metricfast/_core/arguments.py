@@ -72,7 +72,7 @@ def as_real(X: ArrayLike, name: str) -> NDArray[Any]:
             raise (
                 fault_of(X, name)
                 or fault_of_lists(array, name)
-                or ValueError(f"{name} must hold numbers; found dtype {array.dtype}: {error}")
+                or type(error)(f"{name} must hold numbers; found dtype {array.dtype}: {error}")
             ) from error
     return np.asarray(array, order="C")
 
@@ -96,7 +96,7 @@ def as_vector(values: ArrayLike, name: str, size: int) -> NDArray[np.float64]:
 
 def check_all_finite(array: NDArray[Any], name: str, given: object = None) -> NDArray[Any]:
     """Return an array; raise ValueError if it holds NaN or infinity, in which column of `given`."""
-    if not get_kernels().all_finite(np.atleast_2d(array)):
+    if not get_kernels().all_finite(array if array.ndim == 2 else array.reshape(1, -1)):
         raise fault_of(given, name) or ValueError(
             f"{name} contains NaN or infinity; remove or impute these values."
         )
@@ -130,6 +130,13 @@ def check_choice(name: str, value: object, allowed: Sequence[object]) -> None:
         *most, last = map(repr, allowed)
         meant = did_you_mean(value, allowed)
         raise ValueError(f"{name} must be {', '.join(most)} or {last}, got {value!r}.{meant}")
+
+
+def check_named(name: str, value: object, names: Sequence[str], shape: str) -> None:
+    """Raise ValueError, with the text of metric-learn, unless `value` is a name or an array."""
+    if not (isinstance(value, np.ndarray) or (isinstance(value, str) and value in names)):
+        known = ", ".join(map(repr, names))
+        raise ValueError(f"`{name}` must be {known} or a numpy array of shape {shape}.")
 
 
 def did_you_mean(given: object, known: Iterable[object], shown: str = "{!r}") -> str:
@@ -221,6 +228,35 @@ def called_like(model: Callable[_P, Any]) -> Callable[[Callable[..., _T]], Calla
         return called
 
     return decorate
+
+
+def check_together(**given: object) -> None:
+    """Raise ValueError unless all of these arguments are given, or none."""
+    missing = [name for name, value in given.items() if value is None]
+    if 0 < len(missing) < len(given):
+        raise ValueError(f"{' and '.join(given)} must be given together: {missing[0]} is None.")
+
+
+def check_length(found: Any, size: int, name: str, items: str = "labels, one per point") -> None:
+    """Raise ValueError unless there are `size` items."""
+    if len(found) != size:
+        raise ValueError(f"{name} must hold {size} {items}; found {len(found)}.")
+
+
+def check_no_overflow(
+    what: str, *results: ArrayLike, remedy: str = "scale its features", name: str = "X"
+) -> None:
+    """Raise ValueError unless results are finite, which those of very large points may not be."""
+    if not all(np.isfinite(each).all() for each in results):
+        raise ValueError(f"{name} is so large that {what} overflow: {remedy}.")
+
+
+def is_symmetric(M: NDArray[Any]) -> bool:
+    """Return whether a matrix is square and symmetric, up to rounding of its largest entry."""
+    if M.shape[0] != M.shape[1]:
+        return False
+    # A fixed tolerance would pass all matrices of tiny entries.
+    return np.array_equal(M, M.T) or np.allclose(M, M.T, atol=1e-8 * float(np.abs(M).max()))
 
 
 def check_unused(estimator: Any, names: Iterable[str], reason: str) -> None:

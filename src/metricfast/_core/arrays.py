@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricfast._core.arguments import as_array, as_real, check_all_finite
+from metricfast._core.arguments import as_array, as_real, check_all_finite, check_together
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.frames import as_readable, check_alike
 from metricfast._core.memory import block_rows
 from metricfast._core.sources import Named, Source
 from metricfast._core.stores import as_source, in_memory
-from metricfast._core.targets import as_label_array, check_comparable, encode, encode_together
+from metricfast._core.targets import check_comparable, encode, encode_together, labels_of_samples
 from metricfast._core.types import Array, Floats, Integers
 
 Map = Array | None
@@ -43,7 +43,7 @@ def as_points(X: ArrayLike, name: str, *, width: int | None = None) -> Array:
             f"{name} must be a 2-dimensional array (points, features); "
             f"found {array.ndim} dimension(s), shape {array.shape}."
         )
-    _check_shape(array, name, width)
+    check_shape(array, name, width)
     return check_all_finite(array, name, X)
 
 
@@ -53,7 +53,7 @@ def as_points_or_source(X: ArrayLike, name: str, *, width: int | None = None) ->
     source = as_source(X, name)
     if source is None or len(source) <= block_rows(source.row_bytes):
         return as_points(X, name, width=width)
-    _check_shape(source, name, width)
+    check_shape(source, name, width)
     return Named(source, name)
 
 
@@ -75,32 +75,17 @@ def as_both(
     return points, others
 
 
-def _check_shape(X: Array | Source, name: str, width: int | None) -> None:
+def check_shape(X: Any, name: str, width: int | None = None) -> None:
+    """Raise ValueError for a table without points, without features, or of another width."""
     if 0 in X.shape:
         raise ValueError(f"{name} is empty: found shape {X.shape}.")
     if width is not None and X.shape[1] != width:
         raise ValueError(f"{name} must have {width} columns; found {X.shape[1]}.")
 
 
-def as_labels(labels: ArrayLike, name: str, size: int) -> Floats:
-    """Return finite continuous labels as an array of shape (size, n_label_dimensions)."""
-    array = np.ascontiguousarray(as_real(labels, name), dtype=np.float64)
-    if array.ndim not in (1, 2) or len(array) != size or array[:1].size == 0:
-        raise ValueError(
-            f"{name} must hold one label per point, of shape ({size},) or ({size}, "
-            f"n_label_dimensions); found {array.shape}."
-        )
-    return check_all_finite(array.reshape(size, -1), name)
-
-
 def as_codes(labels: ArrayLike, name: str, size: int) -> tuple[Array, Integers]:
     """Return the sorted classes, and the index of each label's class."""
-    array = as_label_array(labels, name)
-    if array.shape != (size,):
-        raise ValueError(
-            f"{name} must hold one label per point: expected shape ({size},), found {array.shape}."
-        )
-    return encode(array, name)
+    return encode(labels_of_samples(labels, size, name), name)
 
 
 def as_common_codes(
@@ -198,8 +183,7 @@ def as_maps(
             )
         array = as_points(L, "L", width=width)
         return array, array
-    if (U is None) != (V is None):
-        raise ValueError("U and V must be given together.")
+    check_together(U=U, V=V)
     if U is None or V is None:
         return None, None
     query, database = as_points(U, "U", width=width), as_points(V, "V", width=width)

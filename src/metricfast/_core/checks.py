@@ -13,7 +13,7 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_consistent_length, validate_data
 
-from metricfast._core.arguments import as_array
+from metricfast._core.arguments import as_array, as_real
 from metricfast._core.frames import (
     as_readable,
     check_names,
@@ -307,21 +307,15 @@ def _with_shape(X: Any) -> Any:
 
 def _as_numbers(X: Any) -> Any:
     """Return an array of a native real dtype; scikit-learn converts data frames of numbers."""
-    dtype = _dtype(X)
-    kind = getattr(dtype, "kind", "")
-    if kind == "c":
-        raise ValueError(f"Complex data not supported: X has dtype {dtype}.")
-    if kind in ("m", "M"):
-        raise ValueError(f"X must hold numbers only: it has dtype {dtype}.")
-    if not hasattr(X, "dtype"):
-        return X
-    try:
-        if kind not in "biuf":
-            return X.astype(np.float64)
+    kind = getattr(_dtype(X), "kind", "")
+    if hasattr(X, "dtype") and kind in "biuf":
         return _as_native(X)
-    except (TypeError, ValueError) as error:
-        told = fault_of_lists(np.asarray(X), "X")
-        raise told or type(error)(f"X must hold numbers only: {error}") from error
+    # as_real raises an error that names what is found, also for the first rows of a frame.
+    if hasattr(X, "dtype") and not issparse(X):
+        return as_real(X, "X")
+    if kind in ("c", "m", "M"):
+        as_real(X.data if issparse(X) else X[:1], "X")
+    return X
 
 
 def _formed(

@@ -237,10 +237,11 @@ def missing_among(column: NDArray[Any]) -> NDArray[np.bool_]:
         return np.zeros(len(column), bool)
     if column.dtype.kind == "f":
         return np.asarray(np.isnan(column))
-    return np.array([_is_missing(x) for x in column], bool)
+    return np.array([is_missing(x) for x in column], bool)
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
+    """Return whether a value is None, NaN, NaT or NA."""
     try:
         # Comparing pandas.NA with itself gives NA, which is not a boolean.
         return value is None or type(value).__name__ == "NAType" or bool(value != value)
@@ -263,7 +264,8 @@ def naming_column(
         found: Exception | None = None
         if columns_of(X) or not isinstance(error, TypeError):  # objects other than text
             found = fault_of(X, name, numbers, remedy)
-        if found is None and any(said in str(error) for said in _NO_NUMBER):
+        named = f"{name} must hold numbers" in str(error)
+        if found is None and not named and any(said in str(error) for said in _NO_NUMBER):
             kind = TypeError if isinstance(error, TypeError) else ValueError
             found = kind(f"{name} must hold numbers: {error}")
         if found is None:

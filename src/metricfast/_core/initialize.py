@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import eigh
 from sklearn.utils import check_array
 
-from metricfast._core.arguments import as_real, check_random_state
+from metricfast._core.arguments import as_real, check_named, check_random_state, is_symmetric
 from metricfast._core.points import is_wide
 from metricfast._core.scaling import times_power_of_two
 from metricfast._core.scatter import (
@@ -76,15 +76,10 @@ def initialize_components(
     `sample_weight`: whole numbers mean the same as repeated samples; others count relatively.
     Raises ValueError if `init` is unknown, has the wrong shape, or cannot give `n_components` rows.
     """
+    known = ["auto", "pca", "identity", "random"] + ([] if y is None else ["lda"])
+    check_named("init", init, known, "(n_components, n_features)")
     if isinstance(init, np.ndarray):
         return _check_given(init, X, n_components)
-    known = ["auto", "pca", "identity", "random"] + ([] if y is None else ["lda"])
-    if not isinstance(init, str) or init not in known:
-        raise ValueError(
-            "`init` must be '{}' or a numpy array of shape (n_components, n_features).".format(
-                "', '".join(known)
-            )
-        )
     shape = n_components, X.shape[1]
     if init == "random":
         return np.asarray(check_random_state(random_state).standard_normal(shape), X.dtype)
@@ -154,10 +149,7 @@ def components_from_metric(metric: ArrayLike, *, n_components: int | None = None
     finite and symmetric; NonPSDError if it has an eigenvalue below 0 by more than rounding.
     """
     M: Array = check_array(metric, dtype=[np.float64, np.float32], input_name="metric")
-    # The tolerance is relative to the largest entry, or matrices of tiny entries would always pass.
-    if M.shape[0] != M.shape[1] or not (
-        np.array_equal(M, M.T) or np.allclose(M, M.T, atol=1e-8 * np.abs(M).max())
-    ):
+    if not is_symmetric(M):
         raise ValueError("The input metric should be symmetric.")
     if n_components is not None:
         check_n_components(len(M), n_components)

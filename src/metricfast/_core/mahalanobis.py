@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricfast._core.arguments import as_real
+from metricfast._core.arguments import as_real, check_all_finite, check_length
 from metricfast._core.types import Array, Floats
 
 _DOUBLE = np.dtype(np.float64)
@@ -68,24 +68,13 @@ def as_vectors(
 
     Accepts column vectors, and scalars if the width is 1.
     """
-    widths = width, width if width_of_v is None else width_of_v
     vectors = []
-    for name, point in (("u", u), ("v", v)):
+    for name, point, length in (("u", u, width), ("v", v, width_of_v or width)):
         vector = np.atleast_1d(as_real(point, name).squeeze()).astype(np.float64)
         if vector.ndim > 1:
             raise ValueError("Input vector should be 1-D.")
         vectors.append(vector)
-    lengths = [len(vector) for vector in vectors]
-    if widths[0] == widths[1]:
-        if lengths[0] != lengths[1]:
-            raise ValueError(f"u and v must have one length, got {lengths}.")
-        if lengths[0] != widths[0]:
-            raise ValueError(
-                f"u and v must have {widths[0]} values, one per feature; got {lengths[0]}."
-            )
-    for name, length, expected in zip("uv", lengths, widths, strict=True):
-        if length != expected:
-            raise ValueError(f"{name} must have {expected} values, one per feature; got {length}.")
+        check_length(vector, length, name, "values, one per feature")
     return vectors
 
 
@@ -93,7 +82,6 @@ def finite_between(value: float, u: Array, v: Array) -> float:
     """Return the distance or similarity of two points; raise ValueError if it is not finite."""
     if math.isfinite(value):
         return value
-    for name, point in (("u", u), ("v", v)):
-        if not np.isfinite(point).all():
-            raise ValueError(f"{name} contains NaN or infinity; remove or impute these values.")
+    check_all_finite(u, "u")
+    check_all_finite(v, "v")
     raise ValueError("u and v are too large: what is between them overflows. Divide all points.")

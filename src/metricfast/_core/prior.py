@@ -6,7 +6,13 @@ import numpy as np
 from scipy.linalg import LinAlgError
 from sklearn.datasets import make_spd_matrix
 
-from metricfast._core.arguments import as_matrix, check_random_state
+from metricfast._core.arguments import (
+    as_matrix,
+    check_named,
+    check_no_overflow,
+    check_random_state,
+    is_symmetric,
+)
 from metricfast._core.types import Array, Floats, RandomState
 from metricfast._core.warn import warn_user
 from metricfast.exceptions import NonPSDError
@@ -42,13 +48,10 @@ def initialize_metric(
     Warns UserWarning if the covariance is singular.
     """
     n_features = points.shape[1]
+    known = ("identity", "covariance", "random")
+    check_named(name, prior, known, "(n_features, n_features)")
     if isinstance(prior, np.ndarray):
         return _check_given(prior, n_features, name, strictly_positive)
-    if not isinstance(prior, str) or prior not in ("identity", "covariance", "random"):
-        raise ValueError(
-            f"`{name}` must be 'identity', 'covariance', 'random' "
-            "or a numpy array of shape (n_features, n_features)."
-        )
     if prior == "identity":
         return np.eye(n_features)
     if prior == "random":
@@ -65,7 +68,7 @@ def _check_given(prior: Array, n_features: int, name: str, strictly_positive: bo
             f"The input dimensionality {M.shape} of the given mahalanobis matrix `{name}` must "
             f"match the dimensionality of the given inputs ({n_features})."
         )
-    if not np.allclose(M, M.T, atol=1e-8 * np.abs(M).max()):
+    if not is_symmetric(M):
         raise ValueError(f"`{name}` is not symmetric.")
     M = (M + M.T) / 2  # decompositions read only one triangle
     eigenvalues: Array = np.linalg.eigvalsh(M)
@@ -88,10 +91,7 @@ def _inverse_covariance(points: Array, name: str, strictly_positive: bool) -> Fl
         raise LinAlgError(_SINGULAR.format(name=name))  # no need to compute eigenvalues
     with np.errstate(over="ignore", invalid="ignore"):
         covariance = np.atleast_2d(np.cov(points, rowvar=False, dtype=np.float64))
-    if not np.isfinite(covariance).all():
-        raise ValueError(
-            f"`{name}`='covariance' needs points whose squares do not overflow: scale them."
-        )
+    check_no_overflow(f"squares for {name}='covariance'", covariance)
     eigenvalues, eigenvectors = np.linalg.eigh(covariance)
     kept = eigenvalues > _rounding(eigenvalues)
     if not kept.all():

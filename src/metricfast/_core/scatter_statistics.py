@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from metricfast._core.arguments import check_no_overflow
 from metricfast._core.in_threads import in_threads
 from metricfast._core.scaling import (
     ORDINARY,
@@ -258,8 +259,7 @@ class ScatterStatistics:
         with np.errstate(over="ignore"):
             apart = other.origin - self.origin
         size = float(np.abs(apart).max())
-        if not math.isfinite(size):
-            raise ValueError("X is so large that differences of its points overflow: scale it.")
+        check_no_overflow("differences of its points", size)
         units = [sums.exponent for sums in (self, other) if sums.means.any() or sums.within.any()]
         if size:
             power = math.frexp(size)[1]

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from datetime import date, timedelta
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import DataConversionWarning
-from sklearn.utils.validation import check_array, column_or_1d
+from sklearn.utils.validation import column_or_1d
 
-from metricfast._core.arguments import as_array, as_real, as_vector
+from metricfast._core.arguments import as_array, as_real, as_vector, check_all_finite, check_length
+from metricfast._core.frames import is_missing
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import warn_user
 
@@ -43,8 +44,7 @@ def check_classification_target(
     if labels.dtype.kind in "Of":  # others are classes
         check_class_labels(labels, name)
     classes, codes = encode(labels, name)
-    if len(classes) < 2:
-        raise ValueError(f"{name} must hold at least 2 classes, got {len(classes)} class.")
+    check_several_classes(len(classes), name=name)
     # Many classes of two points are plausible for integers. Text is never a regression target.
     share = {"f": 0.2, "i": 0.5, "u": 0.5}.get(labels.dtype.kind, 1.0)
     if len(labels) > 20 and len(classes) > share * len(labels):
@@ -53,6 +53,12 @@ def check_classification_target(
             "predict? MLKR and LogRatioLearner learn from numbers. Give names of classes as text."
         )
     return classes, codes
+
+
+def check_several_classes(n_classes: int, kind: str = "", name: str = "y") -> None:
+    """Raise ValueError unless there are at least two classes; `kind` says of which kind."""
+    if n_classes < 2:
+        raise ValueError(f"{name} must hold at least 2 classes{kind}, got {n_classes} class.")
 
 
 def class_codes(y: ArrayLike, *, partial: bool = False) -> tuple[Array, Integers]:
@@ -66,8 +72,7 @@ def class_codes(y: ArrayLike, *, partial: bool = False) -> tuple[Array, Integers
 def labels_of_samples(labels: ArrayLike, n_samples: int, name: str) -> Array:
     """Return one label per sample; raise ValueError for another number."""
     found = as_column(as_label_array(labels, name), name)
-    if len(found) != n_samples:
-        raise ValueError(f"{name} must hold {n_samples} labels, one per sample, got {len(found)}.")
+    check_length(found, n_samples, name)
     return found
 
 
@@ -114,9 +119,9 @@ def as_label_array(labels: ArrayLike, name: str) -> Array:
     if kind in "mM" and np.isnat(array).any():
         raise ValueError(f"{name} contains NaT: leave these points out.")
     if kind == "O":
-        missing = [label for label in array.flat if _is_missing(label)]
-        if missing:
-            raise ValueError(f"{name} contains {missing[0]}: leave these points out.")
+        for label in array.flat:
+            if is_missing(label) or (isinstance(label, Real) and math.isinf(label)):
+                raise ValueError(f"{name} contains {label}: leave these points out.")
     return array
 
 
@@ -126,17 +131,6 @@ def _as_listed(array: Array, labels: Sequence[Any]) -> Array:
         return array
     large = any(isinstance(label, Integral) and abs(int(label)) > _EXACT for label in labels)
     return _as_integers(np.array(labels, object), array) if large else array
-
-
-def _is_missing(label: Any) -> bool:
-    if label is None:
-        return True
-    try:
-        return bool(label != label or label in (math.inf, -math.inf))
-    except TypeError:  # pandas.NA is not even equal to itself
-        return True
-    except ValueError:  # an array
-        return False
 
 
 def encode(labels: Array, name: str) -> tuple[Array, Integers]:
@@ -323,20 +317,34 @@ def check_partial_target(y: ArrayLike) -> tuple[Array, Integers]:
     """
     classes, codes = check_classification_target(y)
     unknown = int((classes < 0).sum()) if classes.dtype.kind in "if" else 0
-    if unknown and len(classes) - unknown < 2:
-        raise ValueError(
-            f"y must hold at least 2 classes, got {len(classes) - unknown}: labels below 0 mean "
-            "that the class is unknown. Name classes by other numbers, or by strings."
-        )
+    check_several_classes(len(classes) - unknown, " besides labels below 0, which are unknown")
     return classes[unknown:], np.maximum(codes - unknown, -1)
+
+
+def numeric_labels(y: ArrayLike, name: str = "y", size: int | None = None) -> Floats:
+    """Return finite numbers in float64: one for each of `size` points, or a row."""
+    labels = np.ascontiguousarray(as_real(y, name), np.float64)
+    if labels.ndim not in (1, 2) or 0 in labels.shape:
+        raise ValueError(
+            f"{name} must hold one label per point, one number or several; found shape "
+            f"{labels.shape}."
+        )
+    if size is not None:
+        check_length(labels, size, name)
+    return check_all_finite(labels, name, y)
+
+
+def check_varies(labels: Array) -> None:
+    """Raise ValueError if all targets are equal."""
+    if (labels == labels[0]).all():
+        raise ValueError(f"y must not be constant: all of its values are {labels[0]}.")
 
 
 def check_regression_target(y: ArrayLike, vary: bool = True) -> Floats:
     """Return regression targets in float64; with `vary`, raise ValueError if they are constant."""
-    numbers = as_column(as_real(y, "y"), "y")
-    targets: Floats = check_array(numbers, dtype=np.float64, ensure_2d=False, input_name="y")
-    if vary and targets.min() == targets.max():
-        raise ValueError(f"y must not be constant: all of its values are {targets[0]:g}.")
+    targets = as_column(numeric_labels(y), "y")
+    if vary:
+        check_varies(targets)
     return targets
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from metricfast._core.arguments import check_length
 from metricfast._core.frames import check_alike
 from metricfast._core.types import Array, Floats
 from metricfast._core.warn import ignored
@@ -61,10 +62,8 @@ def bind_labels(
     given = ((y, names[0]), (y_database, names[1]))[: 1 if y_database is None else 2]
     arrays = [label_array(labels, name) for labels, name in given]
     for array, name, size in zip(arrays, names, sizes or (None, None), strict=False):
-        if size not in (None, len(array)):
-            raise ValueError(
-                f"{name} must hold one label per point: expected {size}, found shape {array.shape}."
-            )
+        if size is not None:
+            check_length(array, size, name)
     labels, references = arrays[0], arrays[-1]
     if labels.shape[1:] != references.shape[1:]:
         raise ValueError(

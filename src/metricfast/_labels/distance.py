@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricfast._core.arguments import as_array, as_real
+from metricfast._core.arguments import as_array, as_real, check_all_finite
 from metricfast._core.memory import working_memory
+from metricfast._core.targets import numeric_labels
 from metricfast._core.types import Array, Floats, Integers
 
 # Bytes of a block of distances including temporary arrays, and bytes per entry.
@@ -155,10 +156,20 @@ def label_array(y: Any, name: str) -> Array:
     if array.dtype.kind in "biu":
         return array.astype(np.int64, copy=False)  # differences of smaller integers may overflow
     if array.dtype.kind in "fc":
-        array = as_real(array, name).astype(np.float64, copy=False)
-        if not np.isfinite(array).all():
-            raise ValueError(f"{name} contains NaN or infinity; remove or impute these values.")
+        array = check_all_finite(as_real(array, name).astype(np.float64, copy=False), name)
     return array
+
+
+def continuous_labels(y: Any, name: str, size: int | None = None) -> Floats:
+    """Return finite numbers or rows of numbers, one for each of `size` points."""
+    try:
+        numbers = as_real(y, name)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{error} For labels that are no numbers, give a label_distance, or choose another "
+            "loss or sampler."
+        ) from error
+    return numeric_labels(numbers, name, size)
 
 
 def _as_array(y: Any, name: str) -> Array:

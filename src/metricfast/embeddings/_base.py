@@ -10,10 +10,9 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 from sklearn.base import BaseEstimator
 
-from metricfast._core.arguments import as_real, check_choice
-from metricfast._core.arrays import as_codes, as_threads
+from metricfast._core.arguments import as_real, check_all_finite, check_choice, check_no_overflow
+from metricfast._core.arrays import as_codes, as_points, as_threads, check_shape
 from metricfast._core.dispatch import get_kernels
-from metricfast._core.frames import fault_of
 from metricfast._core.points import values_of, with_gradient
 from metricfast._core.sources import on_disk
 from metricfast._core.sparse import check_structure
@@ -43,43 +42,30 @@ def _as_embeddable(X: Any, dtype: Any = None, width: int | None = None) -> Any:
     The default dtype is float32 for float32 points, else float64. `width` is the required number of
     features.
     """
-    given = X
-    check_structure(X)
+    if issparse(X):
+        check_structure(X)
+        check_shape(X, "X", width)
+    else:
+        X = as_points(X, "X", width=width)
     with np.errstate(over="ignore"):
         X = _converted(X, dtype)
-    if width not in (None, X.shape[1]):
-        raise ValueError(f"X must have {width} features, as the parameters do; found {X.shape[1]}.")
-    _check_not_empty(X)
-    if not get_kernels().all_finite(np.atleast_2d(values_of(X))):
-        raise fault_of(given, "X") or ValueError(
-            f"X contains NaN, infinity or what overflows {X.dtype}; remove or impute these values."
-        )
+    check_all_finite(values_of(X), f"X (in {X.dtype})")
     return X
 
 
 def _converted(X: Any, dtype: Any) -> Any:
     """Convert checked points to the dtype and memory layout of compiled code."""
-    if issparse(X):
-        if dtype is None:
-            dtype = np.float32 if X.dtype == np.float32 else np.float64
-        return csr_array(X, dtype=dtype) if X.format != "csr" or X.dtype != dtype else X
-    X = as_real(X, "X")
-    if X.ndim != 2:
-        raise ValueError(
-            f"X must be a 2-dimensional array (points, features); found shape {X.shape}."
-        )
-    return X if dtype is None else X.astype(dtype, copy=False)
-
-
-def _check_not_empty(X: Any) -> None:
-    if 0 in X.shape:
-        raise ValueError(f"X is empty: found shape {X.shape}.")
+    if not issparse(X):
+        return np.asarray(X, dtype, order="C")
+    if dtype is None:
+        dtype = np.float32 if X.dtype == np.float32 else np.float64
+    return csr_array(X, dtype=dtype) if X.format != "csr" or X.dtype != dtype else X
 
 
 def check_start(X: Any, y: Any) -> tuple[Any, Integers | None]:
     """Check the arguments of `initialize`; return points for `forward` and class indices."""
     if on_disk(X):
-        _check_not_empty(X)
+        check_shape(X, "X")
     else:
         X = _as_embeddable(X)
     return X, None if y is None else as_codes(y, "y", X.shape[0])[1]
@@ -234,10 +220,8 @@ def checked_forward(
     X = _as_embeddable(X, dtype, embedding._width(parameters, side))
     with np.errstate(over="ignore", invalid="ignore"):
         found = embedding._forward(parameters, X, side=side, n_jobs=n_jobs)
-    if not get_kernels().all_finite(found[0]):
-        raise ValueError(
-            f"X or the parameters are so large that embedded points overflow {X.dtype}: scale them."
-        )
+    remedy = "scale its features, or the parameters"
+    check_no_overflow(f"embedded points in {X.dtype}", found[0], remedy=remedy)
     return found
 
 

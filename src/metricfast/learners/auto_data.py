@@ -27,6 +27,7 @@ from metricfast._labels.distance import LabelDistance, subset
 from metricfast._labels.tags import are_tags, as_tags
 from metricfast.distances.neighbors import paired_distances
 from metricfast.learners.base.choice import standardizing
+from metricfast.learners.base.inputs import check_order_judge
 from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.metrics._selection import look_continuous
 from metricfast.selection._folds import FoldJudge, Path, embedded_path, fold_path, settled
@@ -185,11 +186,7 @@ class LabelledTuples:
     labels, measure, unit = "classes", "order", "tuples"
 
     def __init__(self, judge: Judge, tuples: TupleSet) -> None:
-        if judge.measure != "auto" or judge.unit != "auto":
-            raise ValueError(
-                "judge must have measure='auto' and unit='auto' for tuples, which are judged by "
-                f"their order; got {judge!r}."
-            )
+        check_order_judge(judge)
         self.kind = TUPLES[tuples.index.shape[1]]
         self.n_samples = len(tuples.index)
         self._index, self._y = tuples.index, tuples.y

@@ -15,7 +15,7 @@ from metricfast._core.scaling import center_and_rescale
 from metricfast._core.scatter import repetitions
 from metricfast._core.types import Array, RandomState
 from metricfast._core.wide_map import AnyMap, WideMap
-from metricfast.learners.base.inputs import begin_fit
+from metricfast.learners.base.inputs import begin_fit, check_warm_start
 from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.learners.trained import Given, Plan, TrainedLearner, for_mini_batches
 from metricfast.selection._judge import JudgeParameter
@@ -239,7 +239,8 @@ class LinearLearner(TrainedLearner, MahalanobisMixin):
         )  # fmt: skip
         if warm is not None:
             shape = (n_features, n_features) if self._learns_matrix else L.shape
-            return earlier_map(samples, warm, shape, quiet=quiet)
+            check_warm_start([warm], [shape])
+            return samples.rescale_map(warm, quiet=quiet)
         return samples.rescale_map(L, quiet=quiet) if isinstance(init, np.ndarray) else L
 
     def _n_rows(self, n_features: int) -> int:
@@ -267,20 +268,3 @@ class AllPairsLearner(LinearLearner):
     init_scale: Literal["auto"] | None = "auto"
 
     _weights_neighbors = True
-
-
-def earlier_map(
-    samples: Samples, L: Array, shape: tuple[int, ...], *, quiet: bool = False
-) -> Array:
-    """Convert the map of an earlier fit to a map of these points; it must have a shape."""
-    if L.shape[1] != shape[1]:
-        raise ValueError(
-            f"warm_start needs points of {L.shape[1]} features as in the fit before, got "
-            f"{shape[1]}: set warm_start=False."
-        )
-    if L.shape != shape:
-        raise ValueError(
-            f"warm_start needs a map of the same shape as in the fit before, {L.shape}, got "
-            f"{shape}: set warm_start=False."
-        )
-    return samples.rescale_map(L, quiet=quiet)

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 
-from metricfast._core.arguments import as_numbers
-from metricfast._core.arrays import as_codes, as_common_codes, as_labels, scaled_alike
+from metricfast._core.arguments import as_numbers, check_together
+from metricfast._core.arrays import as_codes, as_common_codes, scaled_alike
 from metricfast._core.frames import check_alike
-from metricfast._core.targets import as_label_array, check_class_labels
+from metricfast._core.targets import as_label_array, check_class_labels, numeric_labels
 from metricfast._core.types import Floats, Integers
 from metricfast._labels.binding import bind_labels, is_precomputed
 from metricfast._labels.distance import LabelDistance
@@ -86,12 +86,12 @@ def bound_labels(
     check_alike(y, y_database, ("y", "y_database"))
     distances = loss.labels != "class" and hasattr(loss, "label_distance")
     said = loss.label_distance if distances else None
-    if not is_precomputed(said) and (m is None) != (y_database is None):
-        raise ValueError("Z_database and y_database must be given together.")
+    if not is_precomputed(said):
+        check_together(Z_database=m, y_database=y_database)
     if distances:
         return _apart(loss._default_label_distance if said is None else said, y, y_database, n, m)
     if loss.labels != "class":
-        read = as_labels if loss._outputs else as_numbers
+        read = _rows if loss._outputs else as_numbers
         if y_database is None or m is None:
             return BoundLabels("targets", read(y, "y", n))
         queries, database = read(y, "y", n), read(y_database, "y_database", m)
@@ -134,12 +134,17 @@ def _apart(
         encoded = distance.encode(queries)
         others = encoded if database is queries else distance.encode(database)
         return BoundLabels("precomputed", encoded, others, distance.between)
-    queries = as_labels(y, "y", n)
+    queries = _rows(y, "y", n)
     if y_database is None or m is None:
         return BoundLabels(said, queries)
-    database = as_labels(y_database, "y_database", m)
+    database = _rows(y_database, "y_database", m)
     _check_widths(queries, database)
     return BoundLabels(said, queries, database)
+
+
+def _rows(y: ArrayLike, name: str, n: int) -> Floats:
+    """Return the continuous labels of n points as an array of shape (n, n_label_dimensions)."""
+    return numeric_labels(y, name, n).reshape(n, -1)
 
 
 def _check_widths(queries: Floats, database: Floats) -> None:

@@ -14,7 +14,7 @@ from sklearn.neighbors import BallTree, KDTree
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from metricfast._core.arguments import as_array, takes_side
+from metricfast._core.arguments import as_array, is_symmetric, takes_side
 from metricfast._core.arrays import as_points
 from metricfast._core.checks import check_points
 from metricfast._core.frames import as_table, check_names
@@ -226,7 +226,7 @@ def resolve(estimator: Any, X: Any, y: Any) -> Metric:
     if isinstance(metric, MahalanobisMetric):
         return _linear(_matrix(metric.components, "metric", width))
     L = _matrix(metric, "metric", width)
-    if len(L) == width and np.allclose(L, L.T, atol=1e-8 * np.abs(L).max()):
+    if is_symmetric(L):
         raise ValueError(
             "metric is a symmetric matrix, which may be L or M = L.T @ L: give "
             'metric=("L", L) for the distance ||Lx - Ly||, or metric=("M", M) for '
@@ -252,7 +252,7 @@ def _linear(L: Array) -> Metric:
 
 def _factor(M: Array) -> Array:
     """Return L with ``L.T @ L == M``."""
-    if len(M) != M.shape[1] or not np.allclose(M, M.T, atol=1e-8 * np.abs(M).max()):
+    if not is_symmetric(M):
         raise ValueError(
             f'metric=("M", M) needs a square symmetric M; found shape {M.shape}'
             + (", not symmetric." if len(M) == M.shape[1] else ".")

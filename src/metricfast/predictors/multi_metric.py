@@ -22,6 +22,7 @@ from metricfast._core.parameters import (
     Verbosity,
     check_parameters,
 )
+from metricfast._core.targets import check_several_classes
 from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.wide_map import AnyMap, WideMap, to_array
 from metricfast.distances.database import Database
@@ -204,8 +205,7 @@ class MultiMetricLMNN(CallbackMixin, KNeighborsMixin, Votes, KNeighborsClassifie
         codes = labels.codes[:, 0]
         if labels.several:
             raise ValueError("y must have one column, as each class has a metric.")
-        if len(labels.known[0]) < 2:
-            raise ValueError("y must have two classes at least, got one class.")
+        check_several_classes(len(labels.known[0]))
         self.classes_ = labels.known[0]
         n, d = points.shape
         width = n if trains_in_span(n, d) else d

@@ -9,13 +9,13 @@ from sklearn import neighbors as theirs
 from sklearn.metrics import r2_score
 from sklearn.utils import Tags
 
-from metricfast._core.targets import check_sample_weight
+from metricfast._core.targets import check_sample_weight, numeric_labels
 from metricfast._core.types import Floats, Self
 from metricfast._core.warn import warn_user
 from metricfast.predictors.base import KNeighborsMixin, NeighborsBase, RadiusNeighborsMixin
 from metricfast.predictors.metric import is_learner
 from metricfast.predictors.neighborhoods import Weights
-from metricfast.predictors.targets import as_outputs, check_given, joined_weights
+from metricfast.predictors.targets import check_given, joined_weights
 
 
 class Means(NeighborsBase):
@@ -48,12 +48,12 @@ class Means(NeighborsBase):
 
     def _begin(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         X, y = check_given(self, X, y)
-        values = as_outputs(y)
+        values = numeric_labels(y).copy()
         weight = check_sample_weight(sample_weight, len(values))
         self._fit_points(X, y, weight)
         self._check_weighted(sample_weight)
         own = self._space.own_database
-        self._y = values if own is None else as_outputs(own[1])
+        self._y = values if own is None else numeric_labels(own[1]).copy()
         self._weight = weight
         return self
 
@@ -75,7 +75,7 @@ class Means(NeighborsBase):
         if not hasattr(self, "metric_"):
             return self._begin(X, y, sample_weight)
         X, y = check_given(self, X, y)
-        values = as_outputs(y)
+        values = numeric_labels(y).copy()
         if values.shape[1:] != self._y.shape[1:]:
             raise ValueError(
                 f"y must have rows of the shape {self._y.shape[1:]}, as before; found shape "

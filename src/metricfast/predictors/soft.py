@@ -9,13 +9,18 @@ import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import Tags
 
-from metricfast._core.targets import accuracy, check_sample_weight
+from metricfast._core.targets import (
+    accuracy,
+    check_sample_weight,
+    check_several_classes,
+    numeric_labels,
+)
 from metricfast._core.types import Array, Floats, Integers
 from metricfast.learners.base.inputs import forget
 from metricfast.losses import MLKR, NCA
 from metricfast.predictors.soft_base import Hidden, SoftNeighbors
 from metricfast.predictors.soft_training import Task
-from metricfast.predictors.targets import Classes, as_outputs, check_given, with_class_weight
+from metricfast.predictors.targets import Classes, check_given, with_class_weight
 from metricfast.training.callbacks import reports_to_sklearn
 from metricfast.training.samples import Samples
 
@@ -199,13 +204,9 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
         weight = check_sample_weight(sample_weight, len(self._labels.codes))
         weight = with_class_weight(weight, self.class_weight, y)
         codes = self._labels.codes
-        if (codes == codes[0]).all():
-            raise ValueError("y must hold at least 2 classes, got 1 class.")
-        if weight is not None and (codes[weight > 0] == codes[np.argmax(weight)]).all():
-            raise ValueError(
-                "y must hold at least 2 classes of a weight above 0, got 1 class: see "
-                "sample_weight and class_weight."
-            )
+        known = codes if weight is None else codes[weight > 0]
+        kind = "" if weight is None else " of a weight above 0 (sample_weight, class_weight)"
+        check_several_classes(1 + bool((known != known[0]).any()), kind)
         self.outputs_2d_ = self._labels.several
         self.classes_ = self._labels.known if self.outputs_2d_ else self._labels.known[0]
         means = self._learn(X, weight, self._task)
@@ -396,7 +397,7 @@ class NCARegressor(RegressorMixin, SoftNeighbors):  # type: ignore[misc]
         """
         forget(self)
         X, y = check_given(self, X, y)
-        self._numbers = as_outputs(y)
+        self._numbers = numeric_labels(y).copy()
         weight = check_sample_weight(sample_weight, len(self._numbers))
         means = self._learn(X, weight, self._task)
         if means is not None:

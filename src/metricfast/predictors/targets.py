@@ -10,7 +10,7 @@ from sklearn.utils import _safe_indexing, check_consistent_length
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import _num_samples
 
-from metricfast._core.arguments import as_real, check_choice
+from metricfast._core.arguments import check_choice
 from metricfast._core.checks import check_enough
 from metricfast._core.frames import as_readable, as_table
 from metricfast._core.sparse import made_dense
@@ -118,18 +118,6 @@ class Classes:
         if not self.several:
             return columns[0]
         return np.stack(np.split(join_labels(*columns), len(columns)), axis=1)
-
-
-def as_outputs(y: Any) -> Floats:
-    """Validate finite numbers, of shape (n_samples,) or (n_samples, n_outputs)."""
-    numbers: Floats = np.array(as_real(y, "y"), np.float64)
-    if numbers.ndim not in (1, 2) or 0 in numbers.shape[1:]:
-        raise ValueError(
-            f"y should be a 1d array, or have a row a point, got an array of shape {numbers.shape}."
-        )
-    if not np.isfinite(numbers).all():
-        raise ValueError("Input y contains NaN or infinity: leave these points out.")
-    return numbers
 
 
 def with_class_weight(weight: Floats | None, class_weight: Any, y: Any) -> Floats | None:

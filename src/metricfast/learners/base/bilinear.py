@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from metricfast._core.arguments import check_no_overflow
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.mahalanobis import as_vectors, finite_between
@@ -63,11 +64,7 @@ class BilinearMixin(BaseMetricLearner):
             products = np.empty_like(left)
             get_kernels().linear_forward(left, transposed, products, threads)
             scores[start : start + size] = np.einsum("ij,ij->i", products, right)
-        if not np.isfinite(scores).all():
-            raise ValueError(
-                f"scores of pairs overflow {scores.dtype}: divide the points by a number that "
-                "makes their spread about 1"
-            )
+        check_no_overflow(f"scores of pairs in {scores.dtype}", scores)
         return scores
 
     @property

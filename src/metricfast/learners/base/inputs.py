@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -10,6 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 from metricfast._core.checks import check_points, check_preprocessor
 from metricfast._core.parameters import check_parameters, take_renamed
 from metricfast._core.tuples import TupleSet, index_tuples
+from metricfast._core.types import Array
+from metricfast.selection._judge import Judge
 
 
 def begin_fit(learner: Any) -> None:
@@ -25,6 +28,26 @@ def forget(learner: Any) -> None:
     for name in list(vars(learner)):
         if name.endswith("_") and name[0] != "_":
             delattr(learner, name)
+
+
+def check_warm_start(earlier: Sequence[Array], shapes: Sequence[tuple[int, ...]]) -> None:
+    """Raise ValueError unless the arrays that an earlier fit learned have these shapes."""
+    known = [array.shape for array in earlier]
+    if known != list(shapes):
+        raise ValueError(
+            "warm_start needs a map of the same shape as in the fit before, "
+            f"{', '.join(map(str, known))}; got {', '.join(map(str, shapes))}: set "
+            "warm_start=False."
+        )
+
+
+def check_order_judge(judge: Judge) -> None:
+    """Raise ValueError for a judge with a measure or unit, which tuples and pairs cannot have."""
+    if judge.measure != "auto" or judge.unit != "auto":
+        raise ValueError(
+            "judge must have measure='auto' and unit='auto' for pairs and tuples, which are judged "
+            f"by their order; got {judge!r}."
+        )
 
 
 def points_of(learner: Any, X: Any, name: str = "X") -> Any:

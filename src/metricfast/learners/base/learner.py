@@ -13,8 +13,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from metricfast._core.arguments import check_no_overflow
 from metricfast._core.checks import as_readable_labels, check_points, check_tuples
-from metricfast._core.dispatch import get_kernels
 from metricfast._core.mahalanobis import MahalanobisMetric
 from metricfast._core.parameters import take_renamed
 from metricfast._core.sources import in_one_array
@@ -538,11 +538,8 @@ def embed_points(X: Any, embed: Callable[[Any], Array]) -> Array:
     def of_block(block: Any) -> Array:
         with np.errstate(over="ignore", invalid="ignore"):
             embedded = embed(block)
-        if not get_kernels().all_finite(embedded):
-            raise ValueError(
-                f"X is so large that embedded points overflow {embedded.dtype}: scale its features "
-                "as those in fit."
-            )
+        remedy = "scale its features as those in fit"
+        check_no_overflow(f"embedded points in {embedded.dtype}", embedded, remedy=remedy)
         return embedded
 
     return in_one_array(X, of_block)

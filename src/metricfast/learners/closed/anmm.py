@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from metricfast._core.arguments import check_no_overflow
 from metricfast._core.initialize import check_n_components
 from metricfast._core.parameters import NumberOfJobs, PositiveInt, Share
 from metricfast._core.scaling import undo_scale
@@ -121,11 +122,7 @@ class ANMM(ClosedFormLearner):
         differences, points = statistics.sums
         with np.errstate(over="ignore"):
             self.margins_ = np.ldexp(margins, 2 * differences.exponent)
-        if not np.isfinite(self.margins_).all():
-            raise ValueError(
-                "X is so large that margins, which are squared distances, overflow: scale its "
-                "features."
-            )
+        check_no_overflow("margins, which are squared distances,", self.margins_)
         self.shrinkage_ = setting
         self.components_ = self._moved(rows, setting, points)
 

@@ -17,7 +17,7 @@ from metricfast._core.initialize import check_n_components
 from metricfast._core.parameters import NumberOfJobs, PositiveInt, Seed, Verbosity
 from metricfast._core.types import Array
 from metricfast.embeddings import Asymmetric, Embedding, Identity, Linear
-from metricfast.learners.base.inputs import begin_fit
+from metricfast.learners.base.inputs import begin_fit, check_order_judge, check_warm_start
 from metricfast.learners.embedding.adapter_training import (
     LAST,
     AdapterTraining,
@@ -235,11 +235,8 @@ class AdapterLearner(CallbackMixin, EmbeddedMetricMixin):
         last = self._last_map()
         begin_fit(self)
         judge = as_judge(self.judge)
-        if judge is not None and (judge.measure, judge.unit) != ("auto", "auto"):
-            raise ValueError(
-                "judge must have measure='auto' and unit='auto' for an adapter, which is judged by "
-                f"the order of pairs; got {judge!r}."
-            )
+        if judge is not None:
+            check_order_judge(judge)
         callbacks, path = as_callbacks(self.callbacks, warm_start=self.warm_start)
         with forget_on_error(self):
             given = load_pairs(self, pairs, y, X_database, sample_weight, reset=True)
@@ -346,11 +343,7 @@ class AdapterLearner(CallbackMixin, EmbeddedMetricMixin):
             unchanged = [(name, partial(identity, self.n_components_))]
         if last is not None:
             shape = self.n_components_, widths[1 if self.side == "database" else 0]
-            if last.shape != shape:
-                raise ValueError(
-                    f"warm_start needs a map of the same shape as in the fit before, {last.shape}, "
-                    f"got {shape}: set warm_start=False."
-                )
+            check_warm_start([last], [shape])
             return [(LAST, partial(stay, last)), *unchanged]
         if self.n_components is not None:
             return [*unchanged, ("projection", partial(projection, self.n_components_))]

@@ -22,7 +22,7 @@ from metricfast._labels.distance import LabelDistance
 from metricfast.embeddings import Embedding
 from metricfast.embeddings._asymmetric import sides_of, with_length
 from metricfast.embeddings._base import NO_LENGTH
-from metricfast.learners.base.inputs import forget
+from metricfast.learners.base.inputs import check_warm_start, forget
 from metricfast.learners.embedding.input import (
     check_database,
     check_parts,
@@ -301,11 +301,7 @@ class BaseEmbeddingLearner(TrainedLearner, EmbeddedMetricMixin):
         warn_of_cost(shapes, n, compared, step, plan.solver, self.n_jobs)
         if kept is not None:
             arrays = kept[0] if kept[1] is None else [*kept[0], kept[1]]
-            if [array.shape for array in arrays] != [array.shape for array in start]:
-                raise ValueError(
-                    "warm_start needs an embedding of the same shapes, and as many classes, as in "
-                    "the fit before: set warm_start=False."
-                )
+            check_warm_start(arrays, shapes)
             start = [array.astype(samples.X.dtype) for array in arrays]
         self._set_start(samples, embedding, start)
         return embedding, start

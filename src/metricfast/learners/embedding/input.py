@@ -8,10 +8,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
-from sklearn.utils import check_array
 
-from metricfast._core.arguments import as_array, check_choice, check_range, did_you_mean
+from metricfast._core.arguments import (
+    as_array,
+    check_choice,
+    check_range,
+    check_together,
+    did_you_mean,
+)
 from metricfast._core.checks import check_points
 from metricfast._core.frames import check_alike
 from metricfast._core.sources import Source
@@ -21,13 +25,14 @@ from metricfast._core.targets import (
     check_class_labels,
     check_classification_target,
     check_comparable,
-    check_regression_target,
+    check_varies,
     codes_among,
     encode_together,
     join_labels,
+    labels_of_samples,
 )
 from metricfast._core.types import Array
-from metricfast._labels.distance import LabelDistance
+from metricfast._labels.distance import LabelDistance, continuous_labels
 from metricfast._labels.tags import are_tags
 from metricfast.embeddings import Embedding
 from metricfast.losses._call import BaseLoss
@@ -115,13 +120,8 @@ def check_database(
     """Raise ValueError for a database that does not fit its labels or the loss."""
     if X_database is None and y_database is None:
         return
-    if X_database is None or (y_database is None) != precomputed:
-        if precomputed and X_database is not None:
-            raise ValueError(
-                "y_database must be None where label_distance is 'precomputed': y holds the "
-                "distances of all labels, of shape (n_samples, n_database)."
-            )
-        raise ValueError("X_database and y_database must be given together.")
+    if not precomputed:
+        check_together(X_database=X_database, y_database=y_database)
     name = type(loss).__name__
     if is_learnable(loss):
         raise ValueError(
@@ -189,8 +189,11 @@ def load_points(
         X, X_database = (each.astype(dtype, copy=False) for each in (X, X_database))
     if continuous:
         if not apart:
-            labels = _numbers(labels, reset)
-            y_database = None if y_database is None else _numbers(y_database, False, "y_database")
+            labels = continuous_labels(labels, "y")
+            if reset:
+                check_varies(labels)
+            if y_database is not None:
+                y_database = continuous_labels(y_database, "y_database")
         distance, labels, of_database = learner._bind_labels(labels, y_database, (n, m))
         _check_label_shape(learner, labels, reset)
         if apart and reset and X_database is None and distance.all_zero(labels):
@@ -264,13 +267,7 @@ def _load_database(
 
 def _joined(y: Any, y_database: Any, m: int) -> Array:
     """Return the class labels of queries and database."""
-    labels, of_database = as_column(y, "y"), as_label_array(y_database, "y_database")
-    of_database = as_column(of_database, "y_database")
-    if len(of_database) != m:
-        raise ValueError(
-            f"y_database must hold {m} labels, one per point of X_database; "
-            f"found {len(of_database)}."
-        )
+    labels, of_database = as_column(y, "y"), labels_of_samples(y_database, m, "y_database")
     check_class_labels(of_database, "y_database")
     check_comparable(of_database, as_label_array(labels, "y"), "y_database")
     return join_labels(as_label_array(labels, "y"), of_database)
@@ -322,24 +319,3 @@ def share_label_distance(
         sampler.label_distance = distance
     if hasattr(loss, "label_distance") and not (said is None and isinstance(loss, BaseLoss)):
         loss.label_distance = distance
-
-
-def _numbers(y: Any, vary: bool, name: str = "y") -> NDArray[np.float64]:
-    """Check continuous labels (numbers or vectors); with `vary`, they must not all be equal."""
-    if issparse(y):
-        raise ValueError(
-            f"{name} must hold numbers; found a sparse matrix. Give {name}.toarray(), or a loss "
-            "that takes tags, such as SupCon."
-        )
-    try:
-        np.asarray(y, np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"{name} must hold numbers: {error}. For other labels, give a label_distance."
-        ) from error
-    if np.ndim(y) < 2:
-        return check_regression_target(y, vary)
-    labels: NDArray[np.float64] = check_array(y, dtype=np.float64, input_name=name)
-    if vary and (labels == labels[0]).all():
-        raise ValueError("y must not be constant: all of its rows are the same.")
-    return labels

@@ -11,12 +11,13 @@ from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
+from metricfast._core.arguments import check_together
 from metricfast._core.checks import check_points
 from metricfast._core.frames import check_order
 from metricfast._core.mahalanobis import as_vectors, finite_between
 from metricfast._core.memory import working_memory
 from metricfast._core.sources import in_one_array
-from metricfast._core.targets import as_column, as_label_array, check_class_labels, check_comparable
+from metricfast._core.targets import check_class_labels, check_comparable, labels_of_samples
 from metricfast._core.types import Array, Integers
 from metricfast._core.wide_map import FittedMap
 from metricfast._labels.binding import is_precomputed
@@ -269,9 +270,8 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
             with fractions) or text on one side alone, there is a single point and no database, or
             no query has a point of its class to find.
         """
-        precomputed = is_precomputed(self._said_label_distance)
-        if (X_database is None or precomputed) != (y_database is None):
-            raise ValueError("X_database and y_database must be given together.")
+        if not is_precomputed(self._said_label_distance):
+            check_together(X_database=X_database, y_database=y_database)
         queries, database, exclude = self._both_sides(X, X_database)
         if X_database is None and len(queries) < 2:
             raise ValueError(
@@ -288,15 +288,10 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
             tags: Any = y
             others: Any = y if y_database is None else y_database
             return self._retrieval_score(queries, tags, database, others, exclude)
-        labels = of_database = as_column(as_label_array(y, "y"), "y")
+        labels = of_database = labels_of_samples(y, len(queries), "y")
         if y_database is not None:
-            of_database = as_column(as_label_array(y_database, "y_database"), "y_database")
-        for name, given, points in (("y", labels, queries), ("y_database", of_database, database)):
-            if len(given) != len(points):
-                raise ValueError(
-                    f"{name} must hold one label per point: expected {len(points)}, found shape "
-                    f"{given.shape}."
-                )
+            of_database = labels_of_samples(y_database, len(database), "y_database")
+        for name, given in (("y", labels), ("y_database", of_database)):
             check_class_labels(given, name)
             check_comparable(given, labels, name)
         return self._retrieval_score(queries, labels, database, of_database, exclude)

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array, eye_array, issparse
 from scipy.stats import rankdata
 from sklearn.utils import gen_batches
 
-from metricfast._core.arguments import as_real
+from metricfast._core.arguments import as_real, check_length
 from metricfast._core.points import dense
 from metricfast._core.targets import check_regression_target, check_sample_weight
 from metricfast._core.tuples import index_tuples
@@ -348,8 +348,7 @@ def _index_of_sides(y: Any, n: int, m: int, warns: bool) -> tuple[Integers, Inte
 
 def _check_scores(y: Any, n: int, vary: bool) -> Floats:
     scores = check_regression_target(y, vary=False)
-    if len(scores) != n:
-        raise ValueError(f"y must hold {n} scores, one per pair; found {len(scores)}.")
+    check_length(scores, n, "y", "scores, one per pair")
     if vary and scores.min() == scores.max():
         raise ValueError(
             f"y must hold different scores: all are {scores[0]:g}. Leave y out if the points of "

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from metricfast._core.arguments import check_together
 from metricfast._core.checks import check_points
 from metricfast._core.initialize import as_given_map
 from metricfast._core.parameters import NonNegativeFloat, PositiveFloat, PositiveInt
@@ -271,8 +272,7 @@ class AsymmetricSimilarity(DatabaseClassifierMixin, TrainedLearner, EmbeddedMetr
         return LBFGS(tol=self.tol, min_iter=1)
 
     def _load(self, plan: Plan, given: Given, kept: Any, *, reset: bool) -> Samples:
-        if (given.X_database is None) != (given.y_database is None):
-            raise ValueError("X_database and y_database must be given together.")
+        check_together(X_database=given.X_database, y_database=given.y_database)
         # The learned distance depends on the means of the earlier fit.
         means = None if kept is None else (self._mean("query"), self.mean_)
         how: dict[str, Any] = {"accept_sparse": "csr", "accept_sources": True}

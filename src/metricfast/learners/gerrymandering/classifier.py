@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from metricfast._core.arguments import check_length, check_together
 from metricfast._core.targets import accuracy, as_label_array
 from metricfast._core.types import Array, Integers
 from metricfast.distances.neighbors import kneighbors
@@ -114,10 +115,7 @@ class DatabaseClassifierMixin(ClassifierMixin):  # type: ignore[misc]
         codes = labels if X is None else None
         if y is not None:
             codes = codes_of(y, self.classes_, "y")
-            if len(codes) != len(queries):
-                raise ValueError(
-                    f"y must hold {len(queries)} labels, one per query; found {len(codes)}."
-                )
+            check_length(codes, len(queries), "y")
         loss = vote_loss(self, len(self.classes_))
         return explanation(queries, points, codes, labels, self.classes_, loss, own, self.n_jobs)
 
@@ -203,15 +201,11 @@ class DatabaseClassifierMixin(ClassifierMixin):  # type: ignore[misc]
 
     def _database_codes(self, n: int, X_database: Any, y_database: ArrayLike | None) -> Integers:
         """Return the classes of the n database points, as indices into `classes_`."""
-        if (X_database is None) != (y_database is None):
-            raise ValueError("X_database and y_database must be given together.")
+        check_together(X_database=X_database, y_database=y_database)
         if y_database is None:
             return self.database_labels_
         labels = codes_of(y_database, self.classes_, "y_database")
-        if len(labels) != n:
-            raise ValueError(
-                f"y_database must hold {n} labels, one per point; found {len(labels)}."
-            )
+        check_length(labels, n, "y_database")
         return labels
 
     def _vote(

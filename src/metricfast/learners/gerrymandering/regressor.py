@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from metricfast._core.arguments import check_length, check_no_overflow
 from metricfast._core.parameters import AtLeastTwo, PositiveInt, positional
 from metricfast._core.scaling import rescale_targets
 from metricfast._core.targets import check_regression_target, check_sample_weight
@@ -148,10 +149,7 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, GerrymanderingLearner)
             queries = self._embed(points_of(self, X))
         if y is not None:
             targets = check_regression_target(y, vary=False)
-            if len(targets) != len(queries):
-                raise ValueError(
-                    f"y must hold {len(queries)} numbers, one per query; found {len(targets)}."
-                )
+            check_length(targets, len(queries), "y")
             codes = self._quantiles(targets)
         loss = vote_loss(self, len(self.bins_), self._costs)
         return explanation(queries, database, codes, labels, self.bins_, loss, own, self.n_jobs)
@@ -198,6 +196,5 @@ class NeighborhoodGerrymanderingRegressor(RegressorMixin, GerrymanderingLearner)
         weight = check_sample_weight(sample_weight, len(targets))
         with np.errstate(over="ignore", invalid="ignore"):
             found = float(super().score(X, targets, weight))
-        if not np.isfinite(found):
-            raise ValueError("y is so large that its squares overflow: divide it, and fit again.")
+        check_no_overflow("its squares", found, remedy="divide it, and fit again", name="y")
         return found

@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from metricfast._core.arguments import check_no_overflow
 from metricfast._core.sources import take
 from metricfast._core.types import Array
 from metricfast.embeddings import MLP, Asymmetric, Embedding, Linear
 from metricfast.embeddings._asymmetric import sides_of
+from metricfast.learners.base.inputs import check_warm_start
 from metricfast.learners.gerrymandering.history import unit_scale
 from metricfast.learners.gerrymandering.regularizers import penalty
 from metricfast.training.chunks import mean_of
@@ -41,19 +43,12 @@ def initial_maps(
     if not any(array.any() for array in start):
         raise ValueError("`init` is zero, where the objective has no slope: give other maps.")
     if kept is not None:
-        if [array.shape for array in kept] != [array.shape for array in start]:
-            raise ValueError(
-                "warm_start needs maps of the same shapes as in the fit before: set "
-                "warm_start=False."
-            )
+        check_warm_start(kept, [array.shape for array in start])
         return [array.astype(samples.X.dtype) for array in kept]
     sample = samples.representative
     queries, database = embed_samples(embedding, start, sample, estimator.n_jobs)
-    if not (np.isfinite(queries).all() and np.isfinite(database).all()):
-        raise ValueError(
-            "Embedded points are not finite: bring the features to a spread of about 1, or "
-            "choose another `init`."
-        )
+    remedy = "scale its features, or choose another init"
+    check_no_overflow("embedded points", queries, database, remedy=remedy)
     fixed = isinstance(embedding, Asymmetric) and not all(embedding.split(start))
     if fixed or not isinstance(estimator.init, str):  # keep the scale of a side without parameters
         return start

@@ -13,7 +13,12 @@ from numpy.typing import ArrayLike
 from metricfast._core.arguments import check_count, check_random_state
 from metricfast._core.parameters import DEPRECATED, PositiveInt
 from metricfast._core.stores import in_memory
-from metricfast._core.targets import check_marks, check_partial_target, check_sample_weight
+from metricfast._core.targets import (
+    check_marks,
+    check_partial_target,
+    check_sample_weight,
+    check_several_classes,
+)
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Integers, RandomState, Self
 from metricfast._core.warn import warn_user
@@ -183,11 +188,7 @@ def draw_index_pairs(
     if weight is not None:
         codes = np.where(weight > 0, codes, -1)
     n_classes = len(np.unique(codes[codes >= 0]))
-    if n_classes < 2:
-        raise ValueError(
-            f"y must hold at least 2 classes of a weight above 0, got {n_classes}: see "
-            "sample_weight."
-        )
+    check_several_classes(n_classes, " of a weight above 0 (sample_weight)")
     if n_constraints is None:
         n_constraints = _default_number(codes, n_classes, n_features)
     n_constraints = check_count("n_constraints", n_constraints)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricfast._core.arguments import as_vector, check_random_state
+from metricfast._core.arguments import as_vector, check_no_overflow, check_random_state
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.initialize import check_n_components, components_from_metric
@@ -82,11 +82,7 @@ class _LSML(CallbackMixin, MahalanobisMixin):
         root = components_from_metric(prior)
         # The best multiple tP of the prior has loss(tP) + <tP, inv(P)> = n_features.
         initial = loss(root)[0]
-        if not np.isfinite(initial):
-            raise ValueError(
-                "Squared distances of the points under the prior exceed the largest float: "
-                "rescale the points."
-            )
+        check_no_overflow("squared distances under the prior", initial)
         scale = n_features / (n_features + initial)
         root = np.sqrt(scale) * root
 

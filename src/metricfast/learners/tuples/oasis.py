@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricfast._core.arguments import as_matrix, check_random_state
+from metricfast._core.arguments import as_matrix, check_named, check_no_overflow, check_random_state
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.parameters import (
     NumberOfJobs,
@@ -60,19 +60,15 @@ class _OASIS(CallbackMixin, BilinearMixin):
     def _start(self, triplets: TupleSet) -> None:
         """Set the initial matrix."""
         n_features, dtype = triplets.points.shape[1], triplets.points.dtype
-        if isinstance(self.init, np.ndarray):
+        check_named("init", self.init, ("identity", "zeros"), "(n_features, n_features)")
+        if isinstance(self.init, str):
+            W = np.eye(n_features, dtype=dtype) * dtype.type(self.init == "identity")
+        else:
             W = as_matrix(self.init, "init", dtype)
             if W.shape != (n_features, n_features):
                 raise ValueError(
                     f"`init` must have shape ({n_features}, {n_features}), got {W.shape}."
                 )
-        elif isinstance(self.init, str) and self.init in ("identity", "zeros"):
-            W = np.eye(n_features, dtype=dtype) * dtype.type(self.init == "identity")
-        else:
-            raise ValueError(
-                "`init` must be 'identity', 'zeros' or a numpy array of shape "
-                "(n_features, n_features)."
-            )
         self.bilinear_, self.n_iter_ = W, 0
         self.loss_curve_: list[float] = []
 
@@ -110,8 +106,7 @@ class _OASIS(CallbackMixin, BilinearMixin):
                     loss, n_updates = get_kernels().oasis(
                         points, index, weight, order, float(self.C), W, 1
                     )
-                    if not np.isfinite(loss) or not np.isfinite(W).all():
-                        raise ValueError("The similarities overflow: rescale the features.")
+                    check_no_overflow("similarities", loss, W)
                     if self.projection is not None:
                         W[...] = _project(W, self.projection)
                     self.n_iter_ += 1

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
-from metricfast._core.arguments import check_count, check_random_state
+from metricfast._core.arguments import check_count, check_no_overflow, check_random_state
 from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.initialize import check_n_components, components_from_metric, leading_rows
@@ -221,11 +221,8 @@ class _SCML(CallbackMixin, MahalanobisMixin):
             self.beta * float(weights.sum(dtype=np.float64)),
             as_threads(self.n_jobs),
         )
-        if not math.isfinite(value):
-            raise ValueError(
-                "Distances overflow in the learned metric. Rescale the features, or use a larger "
-                "`gamma`."
-            )
+        remedy = "scale its features, or use a larger gamma"
+        check_no_overflow("learned distances", value, remedy=remedy)
         return value, scale
 
 

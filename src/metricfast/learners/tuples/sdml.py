@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import cholesky, inv
 from sklearn.exceptions import ConvergenceWarning
 
-from metricfast._core.arguments import check_random_state
+from metricfast._core.arguments import check_no_overflow, check_random_state
 from metricfast._core.initialize import components_from_metric
 from metricfast._core.parameters import NonNegativeFloat, Seed, Share, Verbosity, positional
 from metricfast._core.prior import is_identity
@@ -273,8 +273,5 @@ class SDML_Supervised(  # type: ignore[override]  # noqa: N801
 
 
 def _check_finite(matrix: Floats) -> Floats:
-    if not np.isfinite(matrix).all():
-        raise ValueError(
-            "Squared distances of the points exceed the largest float: rescale the points."
-        )
+    check_no_overflow("squared distances", matrix)
     return matrix

@@ -17,6 +17,7 @@ from metricfast._core.types import Array, Floats, Integers
 from metricfast._core.warn import without_advice
 from metricfast._core.wide_map import WideMap
 from metricfast.learners.base.choice import advise, judge_settings
+from metricfast.learners.base.inputs import check_order_judge
 from metricfast.selection._judge import Judge, Judgement, as_judge, judge_tuples
 from metricfast.selection._splits import split_tuples
 from metricfast.training.span import GIVEN, GivenAxes, in_span
@@ -140,11 +141,7 @@ def _judged_shares(
     span: GivenAxes,
 ) -> Judgement:  # fmt: skip
     """Judge the shares of the given distance by the order of held-out tuples."""
-    if judge.measure != "auto" or judge.unit != "auto":
-        raise ValueError(
-            "judge must have measure='auto' and unit='auto' for a learner of tuples, which are "
-            f"judged by their order; got {judge!r}."
-        )
+    check_order_judge(judge)
     names = ["given distance", *(f"shrinkage={share:g}" for share in _GIVEN_SHARES[1:])]
     part = _clone(learner, tuples.points)
     given = (tuples.index,) if tuples.y is None else (tuples.index, tuples.y)
