@@ -26,9 +26,6 @@ from metricfast.distances.neighbors import kneighbors
 
 __all__ = ["Constraints", "class_neighbors", "nearest_by_class", "wrap_indices", "wrap_pairs"]
 
-# Classes of less than this fraction of the points, inverted, are searched together.
-_SMALL = 32
-
 
 class Constraints:
     """Draw constraints from class labels.
@@ -338,8 +335,9 @@ def nearest_by_class(
     known = np.flatnonzero(labels >= 0)
     is_wanted = np.ones(len(known), bool) if anchors is None else np.isin(known, anchors)
     _, codes, sizes = np.unique(labels[known], return_inverse=True, return_counts=True)
-    # One search for all small classes: to prepare one for each costs more than it saves.
-    groups = np.where(sizes[codes] * _SMALL > len(known), codes, -1)
+    # One search for all classes of less than a 32nd of the points: to prepare one for each costs
+    # more than it saves.
+    groups = np.where(sizes[codes] * 32 > len(known), codes, -1)
     widest, least = sizes.max(initial=1) - 1, sizes.min(initial=len(known))
     near = np.full((len(known), min(k_genuine, widest)), -1, np.int64)
     far = np.full((len(known), min(k_impostor, len(known) - least)), -1, np.int64)

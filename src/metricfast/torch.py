@@ -35,8 +35,6 @@ from metricfast.losses._call import BaseLoss
 __all__ = ["LinearMap", "Loss", "ProxyLoss", "knn_func", "module"]
 
 _FORMAT, _FILE = "metricfast.torch.LinearMap", "model.safetensors"
-# The least divisor of a point's largest number.
-_TINY = 1e-30
 
 
 class _Function(torch.autograd.Function):
@@ -335,7 +333,7 @@ class LinearMap(nn.Module):
         Z = (points - self.mean.to(points.dtype)) @ self.weight.to(points.dtype).T
         if not self.normalize:
             return Z
-        most = Z.abs().amax(dim=-1, keepdim=True).clamp_min(_TINY)  # squares may overflow
+        most = Z.abs().amax(dim=-1, keepdim=True).clamp_min(1e-30)  # squares may overflow
         lengths = (Z / most).norm(dim=-1, keepdim=True).clamp_min(0.5)
         return torch.where(lengths * most > NO_LENGTH, Z / most / lengths, torch.zeros_like(Z))
 

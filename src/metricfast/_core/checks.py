@@ -93,8 +93,6 @@ def form(preprocessor: Preprocessor, *columns: Array) -> Any:
 
 # Any other dtype is converted to the first one.
 _FLOATS = [np.float64, np.float32]
-# Errors show arrays of up to this size.
-_SHOWN = 20
 
 
 def check_points(
@@ -341,7 +339,7 @@ def _formed(
         context = " when using a preprocessor"
     if applied or (preprocessor is None and found == ndim - 1):
         hint = " and/or use a preprocessor"
-    shown = f"input={X}" if math.prod(X.shape) <= _SHOWN else f"input of shape {X.shape}"
+    shown = f"input={X}" if math.prod(X.shape) <= 20 else f"input of shape {X.shape}"
     points = (
         ndim == 3 and found == 2 and (X.dtype.kind == "f" or X.shape[1] != estimator._tuple_size)
     )

@@ -8,9 +8,6 @@ from metricfast._core.targets import by_appearance
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._core.warn import warn_user
 
-# After this many draws by point without enough new pairs, draw uniformly from all pairs.
-_ROUNDS_BY_POINT = 10
-
 
 def draw_different_pairs(
     labels: Integers,
@@ -94,7 +91,7 @@ def draw_different_pairs(
         pairs, rounds = np.empty(0, np.int64), 0
         while len(pairs) < n_pairs:
             missing = n_pairs - len(pairs)
-            if rounds >= _ROUNDS_BY_POINT:
+            if rounds >= 10:  # few new pairs are left: draw uniformly from all
                 more = numbered(rng.randint(total, size=missing, dtype=np.int64))
             elif weight is None:
                 more = by_point(missing)

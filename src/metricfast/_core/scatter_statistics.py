@@ -21,9 +21,6 @@ from metricfast._core.sources import on_disk, scaled
 from metricfast._core.targets import check_comparable, codes_among, encode_together
 from metricfast._core.types import Array, Floats
 
-# The number of points from which a central one is chosen as the origin.
-_N_SAMPLED = 9
-
 
 class ScatterStatistics:
     """Weight, mean and scatter of groups of points. Statistics of blocks or machines can be added.
@@ -290,6 +287,6 @@ def centered(X: Any) -> tuple[Any, int, ScatterStatistics]:
 
 
 def _central_point(X: Array) -> Floats:
-    """Return a central point: the median of a few values in each column."""
-    few = np.sort(X[:: -(-len(X) // _N_SAMPLED)], axis=0)
+    """Return a central point: the median of nine values in each column."""
+    few = np.sort(X[:: -(-len(X) // 9)], axis=0)
     return np.ascontiguousarray(few[len(few) // 2], np.float64)

@@ -17,9 +17,6 @@ from metricfast._core.memory import block_rows, in_caller_memory
 from metricfast._core.scaling import times_power_of_two
 from metricfast._core.types import Array, Integers
 
-# Gaps between requested rows that are smaller than this are read as well, in one call.
-_GAP = 64
-
 
 class Source(ABC):
     """A table of points that is read by blocks of rows: base class of all of them.
@@ -164,7 +161,8 @@ class Source(ABC):
         while first < len(rows):
             start = ascending[first]
             end = first + int(np.searchsorted(ascending[first:], start + most))
-            gaps = np.flatnonzero(np.diff(ascending[first:end]) > _GAP)
+            # Smaller gaps between requested rows are read as well, in one call.
+            gaps = np.flatnonzero(np.diff(ascending[first:end]) > 64)
             end = first + int(gaps[0]) + 1 if len(gaps) else end
             block = self._checked(int(start), int(ascending[end - 1]) + 1)
             found[order[first:end]] = block[ascending[first:end] - start]

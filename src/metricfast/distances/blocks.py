@@ -22,13 +22,9 @@ from metricfast.distances.filters import Filter
 Points = Array | Source
 Maps = tuple[Array | None, Array | None]
 
-_FEW = 64
 # With up to this many queries, threads would wait for each other in a block. Several blocks are
 # then searched at the same time; the other numbers are their bytes in total, and at least each.
 _FEW_QUERIES, _AT_ONCE, _LEAST = 2048, 16 << 20, 2 << 20
-# Upper bound of the bytes that a search needs per number of a block. Each point counts as nine
-# further numbers.
-_SEARCH = 16
 
 T = TypeVar("T")
 
@@ -123,7 +119,8 @@ def search_by_blocks(
         exponent = exponent if abs(exponent) > ORDINARY_SQUARES else 0
     memory = working_memory()
     size = max(1, memory // 2 // (row_bytes(queries) + found))
-    most = memory // 4 // (_SEARCH * (database.shape[1] + 9))
+    # A search needs up to 16 bytes per number; each point counts as nine further numbers.
+    most = memory // 4 // (16 * (database.shape[1] + 9))
     at_once, n_rows = 1, block_rows(row_bytes(database))
     if not on_disk(database):
         n_rows = block_rows(row_bytes(database), most=memory)  # in memory
@@ -159,7 +156,7 @@ def _blocks(
 
 def _size(points: Points) -> float:
     """Return the largest absolute value of the first block that is not all zero, as the unit."""
-    few = float(np.abs(points[:_FEW]).max())
+    few = float(np.abs(points[:64]).max())
     return few or next(
         filter(None, (float(np.abs(block).max()) for _, block in parts(points))), 0.0
     )
@@ -245,7 +242,6 @@ def sorted_by_query(
 
 
 _PAIRS = 256  # size of the kernel's matrix products; rounding depends on it
-_SAMPLE = 63  # number of points that determine the centre
 
 
 def pairwise_by_blocks(
@@ -285,7 +281,7 @@ def pairwise_by_blocks(
 def _frame(queries: Points, database: Points) -> tuple[Array, float]:
     """Return the centre of the database, and the scale of both sides."""
     kernels = get_kernels()
-    count = min(len(database), _SAMPLE)
+    count = min(len(database), 63)  # points that determine the centre
     some = database[np.arange(count) * len(database) // count]
     origin = database[:1][0].astype(np.float64)
 

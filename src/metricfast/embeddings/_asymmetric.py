@@ -22,9 +22,6 @@ from metricfast.embeddings._base import (
 from metricfast.embeddings._correlated import correlated_maps
 from metricfast.embeddings._linear import Identity, Linear
 
-# The ridge of canonical correlation, relative to the mean variance of the features of a side.
-_RIDGE = 1.0
-
 
 @dataclass(frozen=True)
 class _SideCache:
@@ -116,7 +113,8 @@ class Asymmetric(Embedding):
             sizes = X.shape[0], X_database.shape[0]
             codes = as_common_codes(y, y_database, ("y", "y_database"), sizes)[1:]
             labelled = [(points[side][0], codes[side]) for side in (0, 1)]
-            parts = [[L] for L in correlated_maps(labelled, len(parts[0][0]), _RIDGE, rng)]
+            n_rows, ridge = len(parts[0][0]), 1.0  # times the mean variance of a side's features
+            parts = [[L] for L in correlated_maps(labelled, n_rows, ridge, rng)]
         widths = [
             part._forward(parameters, data[0][:1])[0].shape[1]
             for part, parameters, data in zip(

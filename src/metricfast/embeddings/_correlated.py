@@ -14,9 +14,6 @@ from metricfast._core.sparse import principal_axes
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast.embeddings._linear import FURTHER
 
-# Number of principal axes of points of many features.
-_LEADING = 200
-
 
 class _Whitening:
     """The inverse square root of a covariance matrix plus a multiple of the identity.
@@ -36,7 +33,7 @@ class _Whitening:
             variances, vectors = eigh(scatter_matrix(X, weights, group, mean) / n)
             self._axes = vectors.T
         else:
-            k = min(_LEADING, min(X.shape) - 1)
+            k = min(200, min(X.shape) - 1)  # leading axes
             self._axes = principal_axes(X, weights, k) if k else np.empty((0, width))
             variances = np.asarray((X @ self._axes.T).var(axis=0))
         least = ridge * max(squares / width, np.finfo(np.float64).tiny)

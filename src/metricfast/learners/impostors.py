@@ -15,16 +15,10 @@ from metricfast.samplers import Batch
 
 MARGIN = 1.0
 
-# Cost of a listed pair relative to a pair of the full search. The full search is a matrix product,
-# but the points of a listed pair are anywhere in memory.
-_PAIR_COST = 40
 # If lists hold more than this share of all pairs, evaluating whole rows costs less than a search
 # with lists. With slack, an evaluation of lists with the second share costs as much as a search.
 _MAX_SHARE = 1 / 32
 _MAX_SHARE_WITH_SLACK = 1 / 400
-# A candidate takes 8 bytes, and up to 24 bytes during the search.
-_MAX_CANDIDATES = 16_000_000
-_MAX_WAIT = 8
 
 
 class ImpostorLists:
@@ -61,7 +55,7 @@ class ImpostorLists:
         targets: NDArray[np.int64],
         margin: float,
         n_jobs: int | None = None,
-        max_candidates: int = _MAX_CANDIDATES,
+        max_candidates: int = 16_000_000,  # of 8 bytes, and up to 24 during the search
     ) -> None:
         self._labels, self._targets = labels, targets
         self._target_pairs = np.column_stack(
@@ -85,7 +79,9 @@ class ImpostorLists:
             if needed <= self._slack:
                 self._evaluations += 1
                 return self._lists
-            cheap = self._evaluations * self._lists[1].size * _PAIR_COST < self._pairs
+            # A listed pair costs as much as 40 pairs of the full search, which is a matrix product:
+            # its points are anywhere in memory.
+            cheap = self._evaluations * self._lists[1].size * 40 < self._pairs
             self._slack = needed * (2 if cheap else 0.5)
         elif self._wait > 0:
             self._wait -= 1
@@ -131,7 +127,7 @@ class ImpostorLists:
         )
         self.n_searches += 1
         if self._lists is None:
-            self._wait = min(2**self._failures, _MAX_WAIT)
+            self._wait = min(2**self._failures, 8)
             self._failures += 1
             return False
         self._Z0, self._reach0 = Z, reach

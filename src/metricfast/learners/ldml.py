@@ -27,8 +27,6 @@ from metricfast.training.span import MapOfSpan
 # Mean squared distance at the start, at which probabilities differ between pairs but are not near 0
 # or 1.
 _START = 4.0
-# Search for the best bias: first step, farthest step relative to the bias, and precision.
-_STEP, _FARTHEST, _PRECISION = 0.5, 1e6, 1e-6
 
 
 @positional("init n_components max_iter tol verbose preprocessor random_state")
@@ -161,13 +159,13 @@ def _best_bias(objective: Objective, L: Array, bias: float) -> float:
         return float(objective.loss([L, np.array([bias])])[1][1][0])
 
     here = there = slope(bias)
-    end, step = bias, max(1.0, abs(bias)) * -math.copysign(_STEP, here)
-    while here * there > 0 and abs(step) < _FARTHEST * max(1.0, abs(bias)):
+    end, step = bias, max(1.0, abs(bias)) * -math.copysign(0.5, here)
+    while here * there > 0 and abs(step) < 1e6 * max(1.0, abs(bias)):
         end, step = end + step, 2 * step
         there = slope(end)
     if here * there >= 0:  # optimal already, or infinite
         return bias
-    return float(brentq(slope, *sorted((bias, end)), rtol=_PRECISION))
+    return float(brentq(slope, *sorted((bias, end)), rtol=1e-6))
 
 
 class _WithBias(FlatParameters):

@@ -31,9 +31,6 @@ from metricfast.training.train import warn_of_cost
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-# Most features of a discriminant start, which takes cubic time.
-_WIDE = 500
-
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class LinearLearner(TrainedLearner, MahalanobisMixin):
@@ -215,7 +212,8 @@ class LinearLearner(TrainedLearner, MahalanobisMixin):
         # The search of a scale also tries standardised features.
         if auto and self.n_components in (None, n_features) and self.init_scale != "auto":
             names.append(STANDARDIZED)
-        contest = list(DISCRIMINANTS) if auto and self._has_classes and n_features <= _WIDE else []
+        narrow = n_features <= 500  # a discriminant start takes cubic time
+        contest = list(DISCRIMINANTS) if auto and self._has_classes and narrow else []
         return Candidates(
             begin, names, GIVEN_START if auto else None, contest, self._min_class_size,
             shortest=self._selects_shortest,

@@ -35,10 +35,6 @@ from metricfast.training.train import warn_of_cost
 
 # The number of targets by default.
 _MOST_TARGETS = 3
-# Ratio of all pairs of points to those whose distances are computed in an iteration.
-_LISTED = 3
-# Mean squared distance to targets, relative to the margin, below which classes have collapsed.
-_COLLAPSED = 0.05
 
 
 @positional(
@@ -162,8 +158,8 @@ class LMNN(LinearLearner):
     def _warn_of_cost(
         self, shape: tuple[int, int], n: int, samples: Samples, solver: Solver
     ) -> None:
-        if not solver.by_batches:  # lists of impostors save most pairs
-            warn_of_cost([shape], n, n // _LISTED, n, solver, self.n_jobs)
+        if not solver.by_batches:  # lists of impostors save two thirds of the pairs
+            warn_of_cost([shape], n, n // 3, n, solver, self.n_jobs)
 
     def _target(self, y: Any) -> tuple[Array, Array, float]:
         """Convert y to classes, and count the targets."""
@@ -212,7 +208,8 @@ def _warn_of_collapse(
     samples, weight = objective.samples, objective.samples.weight
     n_samples, n_features = samples.X.shape[0], samples.n_features
     total = n_samples if weight is None else float(weight.sum())
-    least = _COLLAPSED * MARGIN * learner.regularization * learner._n_targets * total
+    # Classes have collapsed if the mean squared distance to targets is below .05 of the margin.
+    least = 0.05 * MARGIN * learner.regularization * learner._n_targets * total
     if n_samples <= 2 * n_features and learner.objective_ <= least:
         warn_user(
             f"The map fits {n_samples} points of {n_features} features so closely that their "

@@ -23,9 +23,6 @@ from metricfast.training.samples import Samples
 from metricfast.training.solvers import Solver
 from metricfast.training.train import warn_of_cost
 
-# Arrays of a number for each point and class.
-_ARRAYS = 4
-
 
 @positional("n_components init max_iter tol verbose preprocessor random_state")
 @dataclass(eq=False, repr=False)
@@ -140,7 +137,7 @@ class _Likelihood:
         embedded = self._means @ L.T
         towards, squares = embedded @ L, np.einsum("ij,ij->i", embedded, embedded)
         value, cross, sums = 0.0, np.zeros_like(self._means), np.zeros(len(embedded))
-        size = block_rows(_ARRAYS * 8 * len(embedded))
+        size = block_rows(4 * 8 * len(embedded))  # four arrays of a number per point and class
         for start in range(0, len(labels), size):
             block = slice(start, start + size)
             own = np.arange(len(labels[block])), labels[block]

@@ -20,8 +20,6 @@ from metricfast._labels.named import KERNELS
 from metricfast._labels.tags import are_tags, as_tags, both_tags, lists_of
 
 RowIndices = Integers | None
-# With more classes per point than this, kernels would spend more time on classes than on points.
-_MANY = 4
 
 
 class BoundLabels:
@@ -65,9 +63,9 @@ class BoundLabels:
         if self.kind == "tags":
             return lists_of(y), lists_of(references.T.tocsr())
         if self.kind == "class":
-            if self._n_classes <= _MANY * (len(y) + len(references)):
+            if self._n_classes <= 4 * (len(y) + len(references)):
                 return y, references
-            # Kernels list all classes, of which few occur.
+            # Kernels list all classes, of which few occur: they would take longer than the points.
             codes = np.unique(np.concatenate([y, references]), return_inverse=True)[1]
             return codes[: len(y)], codes[len(y) :]
         if self.kind not in KERNELS:

@@ -24,9 +24,6 @@ from metricfast.predictors.targets import Classes, check_given, with_class_weigh
 from metricfast.training.callbacks import reports_to_sklearn
 from metricfast.training.samples import Samples
 
-# Minimum number of held-out points for the choice of the sharpness of votes.
-_CONFIRMING = 500
-
 
 @dataclass(eq=False, repr=False)
 class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
@@ -246,7 +243,8 @@ class NCAClassifier(ClassifierMixin, SoftNeighbors):  # type: ignore[misc]
             return total
 
         samples, values = Samples(E, weight=weight), votes.astype(E.dtype)
-        return Task(samples, votes, values, losses, costs, codes, "log_loss", _CONFIRMING)
+        # From 500 held-out points on, they choose the sharpness of votes.
+        return Task(samples, votes, values, losses, costs, codes, "log_loss", 500)
 
     def _of_outputs(self, means: Floats) -> list[Floats]:
         """Split the votes into the probabilities of the classes of each output."""

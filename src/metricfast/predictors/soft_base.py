@@ -65,10 +65,6 @@ _OWN_JUDGE = Judge(n_splits=_MAPS, errors=0)
 _DRAWN = 5 * LARGE
 # Hidden layers of the perceptron that hidden="auto" tries, and the points that it takes to try it.
 _HIDDEN, _ENOUGH = (256, 256), 3000
-# Numbers of a point of which periodic="auto" tries periodic features, at most.
-_MOST_PERIODIC = 1000
-# Spreads of frequencies to choose among, in turns for each standard deviation of a column.
-_SCALES = (0.03, 0.3, 1.0)
 
 
 def _check_hidden(name: str, value: Any) -> None:
@@ -220,12 +216,13 @@ class SoftNeighbors(
             return {"perceptron": MLP(widths, self.n_components, "tanh")}
         found: dict[str, Embedding] = {}
         periodic = (False, True) if _is_auto(self.periodic) else (bool(self.periodic),)
-        if _is_auto(self.periodic) and n_numbers > _MOST_PERIODIC:
+        if _is_auto(self.periodic) and n_numbers > 1000:
             periodic = (False,)
         if False in periodic or not n_numbers:
             found["linear map"] = Linear(self.n_components, init="random")
         if True in periodic and n_numbers:
-            for scale in _SCALES if _is_auto(self.scale) else (float(self.scale),):
+            # Spreads of frequencies, in turns for each standard deviation of a column.
+            for scale in (0.03, 0.3, 1.0) if _is_auto(self.scale) else (float(self.scale),):
                 found[f"periodic, scale {scale:g}"] = Periodic(
                     self.n_components, self.n_frequencies, self.n_embedding, scale, n_indicators
                 )

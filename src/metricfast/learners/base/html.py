@@ -10,9 +10,6 @@ import numpy as np
 
 from metricfast.learners.base.relevance import feature_names
 
-# Maximum number of features in the table.
-_MOST = 5
-
 
 def learned_table(estimator: Any) -> str:
     """Return the table, or nothing before `fit`; ``predictor._learned()`` yields its rows."""
@@ -47,7 +44,7 @@ def learned_rows(learner: Any) -> Iterator[tuple[str, str]]:
         yield "map", f"{learner.n_features_in_} features{to}"
     if hasattr(learner, "feature_relevance") and hasattr(learner, "_map"):
         shares, names = learner.feature_relevance(), feature_names(learner)
-        top = [j for j in np.argsort(-shares, kind="stable")[:_MOST] if shares[j] > 0]
+        top = [j for j in np.argsort(-shares, kind="stable")[:5] if shares[j] > 0]
         yield (
             "diagonal of M, for features as given",
             ", ".join(f"{names[j]} {shares[j]:.1%}" for j in top),

@@ -31,16 +31,12 @@ from metricfast.selection._measures import Measure, label_distance, of_distances
 from metricfast.selection._splits import ENOUGH, Part, split_points, split_tuples
 
 _NAMES = ["given distance", "learned distance"]
-# One of so many parts of the points is held out.
-_N_PARTS = 5
 # Maximum number of pairs of points for the order of pairs.
 _MOST_PAIRS = 10**7
 # Arguments of `fit` with one value per point or tuple.
 _OF_SAMPLES = ("sample_weight", "weights", "groups", "views")
 # Fits a clone of a learner: to points or tuples, their labels, and some of their rows.
 Refit = Callable[..., Any]
-# Maximum target to be squared.
-_LARGEST = 1e18
 
 
 def validate_fit(learner: Any, X: Any, y: Any = None, **params: Any) -> Judgement:
@@ -125,9 +121,9 @@ def _on_points(
         measure, rows = ("order", of_distances(pair_order)), np.flatnonzero(codes >= 0)
         how |= {"groups": codes, "n_enough": min(ENOUGH, _MOST_PAIRS // n + 1)}
         codes = np.minimum(codes, 0)
-    if labels[0].dtype.kind == "f" and np.abs(labels[0]).max() > _LARGEST:
+    if labels[0].dtype.kind == "f" and np.abs(labels[0]).max() > 1e18:
         raise ValueError("y is too large for validate=True, which squares it: divide it.")
-    parts = split_points(X, codes, given.get("sample_weight"), n_splits=_N_PARTS, **how)[:1]
+    parts = split_points(X, codes, given.get("sample_weight"), n_splits=5, **how)[:1]
     if others is not None:
         points = stacked([X, check(given["X_database"], preprocessor=None)])
         labels, rows = [np.concatenate(labels)], np.arange(n, points.shape[0])

@@ -40,11 +40,6 @@ from metricfast.training.history import History, Vector
 from metricfast.training.objective import Objective
 from metricfast.training.solvers import LBFGS
 
-# The scale of CoSENT: gentler than the default of the loss, which suits embeddings in training.
-_SCALE = 5.0
-# The temperatures of NTXent if one side is mapped, and if both are. One map moves cosines less.
-_TEMPERATURES = 0.03, 0.07
-
 
 def _check_dimensions(name: str, value: Any) -> None:
     """Raise ValueError unless `value` is a positive integer, or several."""
@@ -311,8 +306,9 @@ class AdapterLearner(CallbackMixin, EmbeddedMetricMixin):
         scored, given = pairs.scores is not None, self.loss
         if isinstance(given, str) and given == "auto":
             if scored:
-                return CoSENT(_SCALE)
-            return NTXent(_TEMPERATURES[self.side == "both"])
+                # Gentler than the default scale, which suits embeddings in training.
+                return CoSENT(5.0)
+            return NTXent(0.07 if self.side == "both" else 0.03)  # one map moves cosines less
         if isinstance(given, CoSENT) if scored else getattr(given, "takes_tags", False):
             found: BaseLoss = clone(given, safe=False)
             return found

@@ -38,20 +38,11 @@ Start = Callable[[Pairs], Array]
 LAST = "last fit"
 # The weight of the penalty that is tried first, and how often it is doubled or halved, at most.
 _PENALTY, _DOUBLED = 0.8, 6
-# Weights of the penalty of a regression, as shares of the mean square of features.
-_RIDGES = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
 # Weights of the identity in an orthogonal map, in the same unit, if widths agree. And the share of
 # the greatest singular value below which directions have no partner.
 _TIES, _NULL = (0.0, 1.0), 1e-6
 # Minimum number of pairs, or queries, to hold some out, and sufficient number of held-out ones.
 _LEAST = 32
-# Standard errors of a paired difference, within which candidates count as equally good: the one
-# that changes the given distance less is chosen.
-_EQUAL = 0.5
-# Standard errors by which new pairs must improve the map of the last fit.
-_NEW = 1.0
-# Standard errors by which a start may be worse than the best one of another kind, to be trained.
-_RIVAL = 2.0
 # Maximum number of pairs of the sample that chooses the penalty. Maximum number of multiplications
 # of an evaluation of the sample, and of the pairs that L-BFGS trains the last map on.
 _SAMPLE, _SAMPLE_WORK, _WORK = 10_000, 4e9, 3.75e10
@@ -59,9 +50,8 @@ _ITERATIONS, _TOL = 8, 1e-5
 # Minimum number of steps and of epochs of mini-batches, and their range of sizes for scored pairs.
 # They lead this many times as far as the map of a fold is from its start.
 _STEPS, _EPOCHS, _BATCH, _TRAVEL = 128, 2, (256, 1024), 8.0
-# Parameters from which on L-BFGS keeps half as many pairs of steps, each of two copies. Maximum
-# number of points in whose span a map is trained, as a share of their features.
-_LARGE, _SPAN = 1 << 22, 0.8
+# Parameters from which on L-BFGS keeps half as many pairs of steps, each of two copies.
+_LARGE = 1 << 22
 
 
 def identity(n_components: int, pairs: Pairs) -> Array:
@@ -85,7 +75,9 @@ def one_sided(side: str, same_width: bool, rank: int | None = None) -> list[tupl
     """Return rotations of a side to the points of the other one (Procrustes), and least squares."""
     ties = _TIES if same_width else _TIES[:1]
     settings: list[tuple[str, Any, float]] = [("orthogonal, tie", _orthogonal, t) for t in ties]
-    settings += [("regression, ridge", _regression, each) for each in _RIDGES]
+    # Weights of the penalty, as shares of the mean square of features.
+    ridges = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
+    settings += [("regression, ridge", _regression, each) for each in ridges]
     return [(f"{name}={each:g}", partial(make, side, each, rank)) for name, make, each in settings]
 
 
@@ -399,7 +391,8 @@ class AdapterTraining:
         names, judge = [each.title for each in tried], copy.copy(judge)
         if names[0] == LAST:
             names[0] = "map of the last fit"
-            judge.errors = _NEW if judge.errors is None else judge.errors
+            # Standard errors by which new pairs must improve it.
+            judge.errors = 1.0 if judge.errors is None else judge.errors
         elif self._may_stay:
             names[0] = "given distance"
         else:
@@ -409,7 +402,7 @@ class AdapterTraining:
             measure, unit = "average precision", "queries"
         costs, order = np.array([each.costs for each in tried]), [each.place for each in tried]
         return judge_costs(
-            judge, names, costs, weights_of(folds), measure, unit, equal=_EQUAL,
+            judge, names, costs, weights_of(folds), measure, unit, equal=0.5,
             order=np.array(order),
         )  # fmt: skip
 
@@ -431,7 +424,8 @@ class AdapterTraining:
         if not (best or not self._may_stay) or not others:
             return [best]
         other = others[int(means(costs[others], weight).argmin())]
-        return [best, other] if excess(costs[other], costs[best], weight) <= _RIVAL else [best]
+        # Within two standard errors, either kind may be the better start.
+        return [best, other] if excess(costs[other], costs[best], weight) <= 2 else [best]
 
     def _search(self, folds: list[_Fold], weight: Floats) -> dict[int, Floats]:
         """Return the costs of maps by how often the weight of the penalty is halved.
@@ -569,8 +563,8 @@ class AdapterTraining:
 
 
 def basis_of(tables: Sequence[Array]) -> Array | None:
-    """Return a basis of the span of all rows; None of nearly as many rows as columns, or more."""
-    if sum(map(len, tables)) > _SPAN * tables[0].shape[1]:
+    """Return a basis of the span of all rows; None of more rows than .8 of the columns."""
+    if sum(map(len, tables)) > 0.8 * tables[0].shape[1]:
         return None
     return np.ascontiguousarray(np.linalg.qr(np.concatenate(tables).T)[0].T)
 

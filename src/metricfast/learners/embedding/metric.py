@@ -31,8 +31,6 @@ from metricfast.learners.base.learner import BaseMetricLearner, MetricTransforme
 from metricfast.metrics import mean_label_distance_at_k, precision_at_1
 from metricfast.training.embedded import EMBEDDED, embed
 
-# Minimum number of points per block of embeddings.
-_LEAST = 64
 # Number of neighbours for scores of continuous labels.
 SCORE_NEIGHBORS = 10
 
@@ -96,7 +94,7 @@ class EmbeddedMetricMixin(MetricTransformer, BaseMetricLearner):
         mean = self._mean(side).astype(X.dtype, copy=False)
         layers = sum(array.shape[0] for array in parameters if array.ndim == 2)
         row_bytes = 4 * X.dtype.itemsize * (X.shape[1] + layers)
-        most = max(_LEAST, working_memory() // row_bytes)
+        most = max(64, working_memory() // row_bytes)
         if issparse(X) and mean.any():  # centring would make them dense
             most = min(most, EMBEDDED)
 

@@ -24,14 +24,10 @@ from metricfast.training.samples import Samples
 
 # Queries of a block, which are compared with the database points of the block alone.
 BLOCK = 512
-# Maximum number of points of the database among which a sample of pairs is searched, besides its
-# own, and of similarities of a block of searches.
-_DATABASE, _SIMILARITIES = 10_000, 1 << 20
-# Rows of a block whose keys are computed, and pairs of a block that is mapped.
-_HASHED, _MAPPED = 1024, 4096
-# Blocks of positives have points in common. Above this number of points in all blocks, compared
-# with different points, all are mapped at once.
-_REPEATED = 1.5
+# Maximum number of similarities of a block of searches.
+_SIMILARITIES = 1 << 20
+# Pairs of a block that is mapped.
+_MAPPED = 4096
 
 # Takes an `EmbeddedLoss`, parameters and a batch; returns the loss and its gradients.
 Evaluation = Callable[..., tuple[float, list[Array]]]
@@ -119,7 +115,7 @@ class Pairs:
         place = rng.permutation(len(self.queries))[self.index[:, 0]]
         found = self.take(np.sort(np.argsort(place, kind="stable")[:n]))
         others = () if self.scores is not None else rng.permutation(len(self.database))
-        return found.compact(others[:_DATABASE])
+        return found.compact(others[:10_000])  # a sample is searched among so many others
 
     def without(self, others: Sequence[Pairs]) -> Pairs:
         """Return the pairs that share no query, and of positives no document, with other ones."""
@@ -169,7 +165,8 @@ class Pairs:
         if self.scores is None:
             positives = _PositivesLoss(loss, self, n_jobs)
             n = sum(len(rows) + len(others) for rows, others in positives.blocks)
-            worse = n > _REPEATED * (len(self.queries) + len(self.database))
+            # Blocks have points in common: if too many are mapped again, map all at once.
+            worse = n > 1.5 * (len(self.queries) + len(self.database))
             by_blocks = len(positives.blocks) > 1 and not worse
             samples = Samples(self.queries, database=Samples(self.database))
             return samples, positives, _positives_in_blocks if by_blocks else None
@@ -498,7 +495,7 @@ def _take_rows(table: Array, rows: Integers) -> Array:
 def _row_keys(X: Array) -> Integers:
     """Return a hash of each row, of 64 bits: equal for equal points."""
     found = np.empty(len(X), np.int64)
-    for some in gen_batches(len(X), _HASHED):
+    for some in gen_batches(len(X), 1024):
         found[some] = [hash(row.tobytes()) for row in X[some] + 0.0]  # -0.0 equals 0.0
     return found
 

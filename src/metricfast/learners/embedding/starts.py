@@ -29,8 +29,6 @@ from metricfast.training.starts import (
 
 # Two maps, of queries and database, whose features are correlated.
 CORRELATED = "correlated"
-# Multiple of the identity that is added to covariances, relative to their mean variance.
-_BETWEEN = 0.1
 
 
 def alternatives(embedding: Embedding, samples: Samples) -> list[str]:
@@ -66,7 +64,8 @@ def start_at(
     n_rows = _rows(sides_of(embedding)[0]) or width
     if name == CORRELATED:
         points = [(each.X, each.labels) for each in sides]
-        return embedding, _holding(embedding, correlated_maps(points, n_rows, _BETWEEN, rng), rng)
+        ridge = 0.1  # times the mean variance
+        return embedding, _holding(embedding, correlated_maps(points, n_rows, ridge, rng), rng)
     if name == GIVEN_START:
         embedding = with_length(said, False)
     sample = samples.points

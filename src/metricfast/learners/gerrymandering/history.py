@@ -24,8 +24,6 @@ from metricfast.training.problem import Problem, Traits
 from metricfast.training.samples import Samples
 
 _QUANTITIES = ("objective", "surrogate", "vote_loss", "error", "infeasible")
-# Ratio of penalty to cost of wrong votes above which the loss hardly matters.
-_SWAMPED = 10
 ZERO_START = "`init` is zero, where the objective has no slope: give another map."
 _TRAITS = Traits(
     smooth=False,
@@ -174,7 +172,7 @@ def _warn_of_penalty(objective: Objective, metrics: Metrics | None, start: list[
     assert problem.penalty is not None and isinstance(metrics, VoteMetrics)
     penalty = problem.penalty(start, start)[0]
     most = problem.C * metrics.weight * largest_cost(problem.loss)
-    if penalty > _SWAMPED * most > 0:
+    if penalty > 10 * most > 0:  # the loss hardly matters
         warn_user(
             f"At the initial map the regularizer is {penalty:.2g}, and C times the loss of wrong "
             f"votes alone at most {most:.2g}: little can be learned. Bring the features to a "

@@ -20,12 +20,8 @@ from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._core.warn import ignored, warn_user
 from metricfast.distances.neighbors import kneighbors_per_class
 
-# Cluster centres only need to be approximate; this many points per cluster suffice.
-_POINTS_PER_CLUSTER = 100
 # Maximum number of elements of the matrices in one batched eigendecomposition.
 _MATRICES = 1 << 18
-# Maximum number of consecutive draws of triplets that give no direction.
-_MAX_FAILURES = 100
 
 
 def check_given_basis(basis: Any, n_features: int) -> Floats:
@@ -83,7 +79,7 @@ def triplet_directions(
             found.append(vectors.swapaxes(1, 2)[sizes > smallest])
             n_found += len(found[-1])
             n_failures = 0 if len(found[-1]) else n_failures + n_draws
-            if n_failures >= _MAX_FAILURES:
+            if n_failures >= 100:  # consecutive draws without a direction
                 raise ValueError(
                     "The triplets give no bases: their points do not differ, or the second and "
                     "third differ from the first alike. Give `basis` as an array, or other "
@@ -166,7 +162,7 @@ def _scales(n_features: int) -> tuple[int, int]:
 
 
 def _cluster_centres(X: Array, n_clusters: int, rng: RandomState) -> Array:
-    n_samples = min(len(X), _POINTS_PER_CLUSTER * n_clusters)
+    n_samples = min(len(X), 100 * n_clusters)  # enough for approximate centres
     rows = sample_without_replacement(len(X), n_samples, random_state=rng)
     # One thread, because results would depend on the number of threads.
     with (

@@ -30,8 +30,6 @@ from metricfast.training.span import SquareOf
 
 # Points, labels, weights, and further arguments of `judge_settings`.
 FitArguments = tuple[Any, Array, ArrayLike | None, dict[str, Any]]
-# Up to this many classes, the default number of pairs equals that of metric-learn.
-_MANY_CLASSES = 40
 
 
 @dataclass(eq=False, repr=False)
@@ -209,7 +207,7 @@ def _default_number(codes: Integers, n_classes: int, n_features: int) -> int:
     Above the number for 40 classes, the limit is one pair per point or per feature.
     """
     wanted = 20 * n_classes**2
-    most = max(20 * _MANY_CLASSES**2, int(np.count_nonzero(codes >= 0)), n_features)
+    most = max(20 * 40**2, int(np.count_nonzero(codes >= 0)), n_features)
     if wanted > most:
         warn_user(
             f"n_constraints=None draws {most:,} pairs of either kind, not 20 * n_classes**2 = "

@@ -20,8 +20,6 @@ from metricfast.training.samples import Samples
 from metricfast.training.solvers import LBFGS
 from metricfast.training.train import train
 
-# Relative rounding error of the objective; line searches fail below it.
-_ROUNDING = 1e-15
 # Gives the value and gradient at a factor, and how far from optimal the factor is.
 Function = Callable[[Floats], tuple[float, Floats, float]]
 
@@ -58,7 +56,8 @@ def minimize_factor(
     history = objective.history(np.random.RandomState(0), quiet=True)
     if gaps.at(start) <= gaps.tol:
         history.max_iter = 0
-    train(learner, objective, history, LBFGS(learner.max_iter, _ROUNDING))
+    # Line searches fail below the rounding error of the objective.
+    train(learner, objective, history, LBFGS(learner.max_iter, 1e-15))
     gap = gaps.at(history.best_x.reshape(start.shape))
     if not (history.stopped or gap <= gaps.tol):
         warn_user(

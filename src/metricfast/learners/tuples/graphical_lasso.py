@@ -21,8 +21,6 @@ from metricfast._core.wide_map import AnyMap, WideMap
 
 MAX_ITER = 2000
 _TOL = 1e-7
-# Iterations between updates of the step size.
-_PERIOD = 10
 
 
 @dataclass
@@ -207,7 +205,7 @@ def _of_connected(
         stopped = observer is not None and observer(iteration, max(gap, move), definite / units)
         if stopped or max(gap, move) < _TOL:
             break
-        if iteration % _PERIOD == 0 and not 0.2 * gap <= move <= 5 * gap:
+        if iteration % 10 == 0 and not 0.2 * gap <= move <= 5 * gap:
             factor = 2.0 if gap > move else 0.5
             rho, dual = rho * factor, dual / factor
     else:

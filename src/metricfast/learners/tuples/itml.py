@@ -50,13 +50,7 @@ from metricfast.training.span import GivenAxes, distinct_rows, in_span
 
 # Percentiles of a sample of this many distances are accurate to 0.1 percent of the pairs.
 _MOST_DISTANCES = 250_000
-# Up to this many points for each feature, a third of the pairs may move M until the Gram matrix of
-# the points takes longer than M.
-_MOST_POINTS = 2
 _BLOCK = 4 << 20  # bytes of points that fit into the cache
-# A bound of zero is replaced by this fraction of the other bound; only a singular M could satisfy
-# it.
-_LEAST_BOUND = 1e-5
 
 
 def _check_gamma(name: str, value: object) -> None:
@@ -416,7 +410,8 @@ class _Gram:
 def _gram_matrix(points: Array, pairs: Integers, M: Floats) -> _Gram | None:
     """Return the products of the points in pairs, if they are at most twice the features."""
     used, places = np.unique(pairs, return_inverse=True)
-    if len(used) > _MOST_POINTS * len(M):
+    # Of more points, the Gram matrix takes longer than M if a third of the pairs move M.
+    if len(used) > 2 * len(M):
         return None
     X = points[used].astype(np.float64)
     first, copies = distinct_rows(X)
@@ -447,7 +442,7 @@ def _check_bounds(bounds: ArrayLike) -> Floats:
         raise ValueError(
             f"`bounds` are distances: they must not be negative, nor both zero, got {bounds!r}."
         )
-    result[result == 0] = _LEAST_BOUND * result.max()
+    result[result == 0] = 1e-5 * result.max()  # only a singular M could satisfy a bound of zero
     return result
 
 

@@ -41,9 +41,6 @@ from metricfast.selection._judge import JudgeParameter
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 from metricfast.training.span import in_span
 
-# Squared lengths below this are treated as zero.
-_LEAST = 1e-100
-
 
 @dataclass(eq=False, repr=False)
 class _LSML(CallbackMixin, MahalanobisMixin):
@@ -279,7 +276,7 @@ class LSML_Supervised(SupervisedForm, DrawnConstraints, _LSML):  # noqa: N801
     def _learn(self, tuples: TupleSet, given: FitArguments, rng: RandomState, **_: Any) -> None:
         near = paired_distances(tuples.points, pairs=tuples.index[:, :2], squared=True)
         spread = float(near.mean()) / 2
-        strength = max(1.0, 1 / spread) if spread > _LEAST else 1.0
+        strength = max(1.0, 1 / spread) if spread > 1e-100 else 1.0
         sample, fewer = representative_sample(*given[:3]), dict[str, Any]()
         if self.weights is None:
             fewer = {"n_constraints": max(1, len(tuples.index) // 2)}

@@ -26,11 +26,8 @@ from metricfast.training.span import GIVEN, GivenAxes, in_span
 # distance.
 _SIMPLER = ("identity", "variance")
 _FRACTIONS = (1.0, 0.6, 0.1)
-# The shares of the given distance that are scored on held-out tuples, and the maximum number of
-# these.
-_GIVEN_SHARES, _JUDGES = (1.0, 0.6, 0.3, 0.1, 0.0), 5000
-# A fit takes at most as long as this number of decompositions of a matrix.
-_PER_FIT = 6
+# The shares of the given distance that are scored on held-out tuples.
+_GIVEN_SHARES = (1.0, 0.6, 0.3, 0.1, 0.0)
 # Maximum number of points to estimate the spread of features.
 _SAMPLE = 1000
 # Points and weights.
@@ -96,8 +93,9 @@ def shrink_metric(
                 yield span.inside(move(*each))
 
         names = [f"shrinkage={f:g} towards {target if n == name else n}" for n, f in tried]
+        # A fit takes at most as long as six decompositions of a matrix.
         name, fraction = judge_settings(
-            learner, tried, names, coordinates, labels, weight, maps, per_fit=_PER_FIT, **marks
+            learner, tried, names, coordinates, labels, weight, maps, per_fit=6, **marks
         )
     learn()
     if judged:
@@ -145,7 +143,7 @@ def _judged_shares(
     names = ["given distance", *(f"shrinkage={share:g}" for share in _GIVEN_SHARES[1:])]
     part = _clone(learner, tuples.points)
     given = (tuples.index,) if tuples.y is None else (tuples.index, tuples.y)
-    judged = np.flatnonzero(held)[:_JUDGES]
+    judged = np.flatnonzero(held)[:5000]
     index = tuples.index[judged]
     rows, places = np.unique(index, return_inverse=True)
     points, places = span.points(tuples.points[rows]), places.reshape(index.shape)
