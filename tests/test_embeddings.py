@@ -242,7 +242,7 @@ def test_input_of_another_shape_or_not_finite(embedding):
         (X[:, :-1], f"X must have {width} columns; found {width - 1}"),
         (X[:0], "X is empty"),
         (np.where(np.eye(n, width) > 0, np.nan, X), "X contains NaN"),
-        (np.where(np.eye(n, width) > 0, -np.inf, X), "X contains NaN, infinity"),
+        (np.where(np.eye(n, width) > 0, -np.inf, X), "X contains NaN or infinity"),
     ):
         for side, form in itertools.product(("query", "database"), (np.array, csr_array)):
             with pytest.raises(ValueError, match=message):
@@ -257,7 +257,7 @@ def test_input_of_another_shape_or_not_finite(embedding):
 
 def test_what_overflows_the_parameters_is_not_finite():
     embedding, points = Linear(2), X.astype(np.float32)
-    with pytest.raises(ValueError, match="X \\(in float32\\) contains NaN or infinity"):
+    with pytest.raises(ValueError, match="X as float32 contains NaN or infinity"):
         embedding.forward(embedding.initialize(points), 1e300 * X)
     large = [np.full((2, X.shape[1]), 1e200)]
     for each, form in itertools.product(
@@ -300,7 +300,7 @@ def test_a_wave_without_digits_is_an_overflow(dtype):
     parameters = embedding.initialize(points, random_state=0)
     for value in (1e8 if dtype == np.float32 else 1e17, np.finfo(dtype).max):
         points[150, 2] = value
-        with pytest.raises(ValueError, match="embedded points overflow"):
+        with pytest.raises(ValueError, match=r"embedded points in .* overflow"):
             embedding.forward(parameters, points)
 
 

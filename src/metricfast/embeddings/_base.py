@@ -47,9 +47,10 @@ def _as_embeddable(X: Any, dtype: Any = None, width: int | None = None) -> Any:
         check_shape(X, "X", width)
     else:
         X = as_points(X, "X", width=width)
+    name = "X" if dtype in (None, X.dtype) else f"X as {dtype}"
     with np.errstate(over="ignore"):
         X = _converted(X, dtype)
-    check_all_finite(values_of(X), f"X (in {X.dtype})")
+    check_all_finite(values_of(X), name)
     return X
 
 
