@@ -309,5 +309,5 @@ def test_errors():
             mf.Database([[0.0]], metric=metric).kneighbors([[1.0]], 1, squared=True)
     with pytest.raises(ValueError, match="radius must be a number from 0"):
         mf.Database([[0.0]], metric="cosine").radius_neighbors([[1.0]], -1)
-    with pytest.raises(ValueError, match="radius must be a number, got nan"):
+    with pytest.raises(ValueError, match="radius must be a finite number, got nan"):
         mf.Database([[0.0]], metric="inner_product").radius_neighbors([[1.0]], np.nan)

@@ -720,7 +720,7 @@ def test_a_class_without_weight_has_probability_0():
     model = mf.NCAClassifier(**QUICK, scale=0.3).fit(X, Y, sample_weight=tiny)
     assert (model.predict_proba(X) > 0).all()
     assert np.isfinite(model.validation_costs_).all()
-    with pytest.raises(ValueError, match=r"2 classes of a weight above 0, got 1 class"):
+    with pytest.raises(ValueError, match=r"2 classes of a weight above 0 .* got 1 class"):
         mf.NCAClassifier(class_weight={1: 0, 2: 0}).fit(X, Y)
 
 

@@ -16,7 +16,7 @@ anchors are then queries, and all other rows of a batch are rows of the database
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sized
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -368,9 +368,8 @@ def _with_database(
 
 
 def _check_sized(y: Any, name: str) -> None:
-    sized = isinstance(y, Sized) and getattr(y, "ndim", 1) > 0
-    if not (sized or are_tags(y)) or isinstance(y, (str, bytes)) or count_labels(y) == 0:
-        raise ValueError(f"{name} must hold one label per point, got shape {np.shape(y)}.")
+    if count_labels(y, name) == 0:
+        raise ValueError(f"{name} must hold one label per point; found none.")
 
 
 def _refuse_tags(y: Any, name: str) -> None:

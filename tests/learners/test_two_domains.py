@@ -250,7 +250,7 @@ def test_points_are_asked_about_on_their_side():
         learner.kneighbors(X)
     with pytest.raises(ValueError, match="points of one kind"):
         learner.pair_distance([(X[0], X[1])])
-    with pytest.raises(ValueError, match="v must have 7 values"):
+    with pytest.raises(ValueError, match="v must hold 7 values"):
         learner.get_metric()(X[0], X[1])
     with pytest.raises(ValueError, match="validate must be False"):
         learner.fit(X, Y, DATABASE, Y_DATABASE, validate=True)

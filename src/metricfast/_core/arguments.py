@@ -178,8 +178,16 @@ def check_random_state(random_state: Any) -> np.random.RandomState:
 
 def check_finite(name: str, value: object) -> None:
     """Raise ValueError unless `value` is a finite real number."""
-    if not isinstance(value, Real) or not math.isfinite(value):
+    if not -_LARGEST <= _as_comparable(value) <= _LARGEST:
         raise ValueError(f"{name} must be a finite number, got {value!r}.")
+
+
+def _as_comparable(value: object) -> Any:
+    """Return a real number, or NaN for anything else."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return math.nan
+    # NumPy would compare a float32 in float32.
+    return float(value) if isinstance(value, np.floating) else value
 
 
 def check_path(name: str, value: object) -> None:
@@ -188,14 +196,19 @@ def check_path(name: str, value: object) -> None:
         raise TypeError(f"{name} must be a path, got {value!r}.")
 
 
-def check_range(name: str, value: object, high: float = math.inf, positive: bool = False) -> None:
-    """Raise ValueError unless `value` is finite and from 0 (excluded if `positive`) to `high`."""
-    real: Any = value if isinstance(value, Real) and not isinstance(value, bool) else math.nan
-    if isinstance(real, np.floating):  # NumPy would compare a float32 in float32
-        real = float(real)
-    if not 0 <= real <= min(high, _LARGEST) or (positive and real == 0):
+def check_range(
+    name: str, value: object, high: float = math.inf, positive: bool = False,
+    infinite: bool = False,
+) -> None:  # fmt: skip
+    """Raise ValueError unless `value` is from 0 (excluded if `positive`) to `high`.
+
+    `infinite`: whether infinity is allowed as well.
+    """
+    real = _as_comparable(value)
+    inside = 0 <= real <= min(high, _LARGEST) or (infinite and real == math.inf)
+    if not inside or (positive and real == 0):
         raise ValueError(
-            f"{name} must be a {'finite ' if high == math.inf else ''}number "
+            f"{name} must be a {'finite ' if high == math.inf and not infinite else ''}number "
             f"{'above' if positive else 'from'} 0"
             f"{f' to {high:g}' if high < math.inf else ''}, got {value!r}."
         )

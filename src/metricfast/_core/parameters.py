@@ -45,6 +45,15 @@ Check = Callable[[str, Any], object]
 DEPRECATED = "deprecated"
 
 
+def _check_counts(name: str, value: Any) -> None:
+    """Raise ValueError unless `value` is a positive integer, or several."""
+    several = list(value) if np.iterable(value) and not isinstance(value, str) else [value]
+    if not several:
+        raise ValueError(f"{name} must be a positive integer, or several; found none.")
+    for each in several:
+        check_count(name, each)
+
+
 def _check_layer_sizes(name: str, value: Any) -> None:
     """Raise ValueError unless `value` is a sequence of positive integers."""
     if isinstance(value, str) or not np.iterable(value):
@@ -61,6 +70,7 @@ FiniteFloat = Annotated[float, check_finite]
 NonNegativeFloat = Annotated[float, check_range]
 PositiveShare = Annotated[float, partial(check_range, high=1, positive=True)]
 Share = Annotated[float, partial(check_range, high=1)]
+PositiveIntegers = Annotated[int | Sequence[int], _check_counts]
 LayerSizes = Annotated[Sequence[int], _check_layer_sizes]
 Verbosity = Annotated[bool | int, lambda _, value: check_verbose(value)]
 Seed = Annotated[int | RandomState | None, lambda _, value: check_random_state(value)]

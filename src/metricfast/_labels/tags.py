@@ -71,9 +71,13 @@ def both_tags(
     return tags, references
 
 
-def count_labels(labels: Any) -> int:
+def count_labels(labels: Any, name: str = "y") -> int:
     """Return the number of labelled points, also for sparse matrices, which have no length."""
-    return int(labels.shape[0]) if hasattr(labels, "shape") else len(labels)
+    shape = getattr(labels, "shape", None)
+    text = isinstance(labels, (str, bytes))
+    if text or shape == () or (shape is None and not hasattr(labels, "__len__")):
+        raise ValueError(f"{name} must hold one label per point; found {labels!r:.80}.")
+    return len(labels) if shape is None else int(shape[0])
 
 
 def lists_of(tags: csr_array) -> tuple[Integers, Integers]:

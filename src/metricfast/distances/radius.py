@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metricfast._core.arguments import check_bool
+from metricfast._core.arguments import check_bool, check_finite, check_range
 from metricfast._core.arrays import as_maps, as_threads, common_precision
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.sources import on_disk
@@ -91,14 +90,10 @@ def check_radius(radius: object, metric: str = "euclidean") -> None:
 
     The distances of the metric "inner_product" may be negative.
     """
-    number: Any = radius if isinstance(radius, Real) else math.nan
-    if isinstance(number, np.floating):  # NumPy would compare a float32 in float32
-        number = float(number)
-    least = -_LARGEST if metric == "inner_product" else 0
-    if not (least <= number <= _LARGEST or number == math.inf):
-        if least < 0:
-            raise ValueError(f"radius must be a number, got {radius!r}.")
-        raise ValueError(f"radius must be a number from 0, got {radius!r}.")
+    if metric != "inner_product":
+        check_range("radius", radius, infinite=True)
+    elif radius != math.inf:
+        check_finite("radius", radius)
 
 
 def _search(

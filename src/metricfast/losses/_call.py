@@ -126,8 +126,8 @@ class BaseLoss(BaseEstimator, ABC):  # type: ignore[misc]
         ValueError
             If an argument cannot be used; the message names it.
         """
-        m = None if y_database is None else _count(y_database, "y_database")
-        return self._on(y, y_database, _count(y, "y"), m, sample_weight, n_jobs)
+        m = None if y_database is None else count_labels(y_database, "y_database")
+        return self._on(y, y_database, count_labels(y, "y"), m, sample_weight, n_jobs)
 
     def on_codes(
         self, codes: Integers, sample_weight: Floats | None = None, n_jobs: int | None = None
@@ -185,10 +185,3 @@ class BaseLoss(BaseEstimator, ABC):  # type: ignore[misc]
             raise ValueError(
                 f"{name} must be None: {type(self).__name__} compares pairs, all alike."
             )
-
-
-def _count(labels: Any, name: str) -> int:
-    try:
-        return count_labels(labels)
-    except TypeError:
-        raise ValueError(f"{name} must hold one label per point; found {labels!r:.80}.") from None

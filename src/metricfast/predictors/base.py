@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from numbers import Real
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -13,7 +12,7 @@ from scipy.sparse import csr_matrix
 from sklearn.utils import Tags, _safe_indexing, get_tags
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from metricfast._core.arguments import check_bool, check_count
+from metricfast._core.arguments import check_bool, check_count, check_range
 from metricfast._core.checks import check_points
 from metricfast._core.frames import as_table
 from metricfast._core.parameters import PositiveInt, check_parameters
@@ -26,13 +25,6 @@ from metricfast.learners.base.html import learned_rows, learned_table, with_tabl
 from metricfast.predictors.metric import Metric, ScikitLearn, is_learner, is_searched, resolve
 from metricfast.predictors.neighborhoods import Neighborhoods
 from metricfast.predictors.targets import rows_of_table
-
-_MOST = 2**53
-
-
-def _check_power(_: str, p: Any) -> None:
-    if not (isinstance(p, Real) and (0 < p <= _MOST or p == math.inf)):  # type: ignore[operator]
-        raise ValueError(f"p must be None, a number above 0 to 2**53, or infinite, got {p!r}.")
 
 
 def _check_metric_params(_: str, metric_params: Any) -> None:
@@ -87,7 +79,7 @@ class NeighborsBase:
 
     algorithm: Literal["auto", "ball_tree", "kd_tree", "brute"]
     leaf_size: PositiveInt
-    p: Annotated[float, _check_power] | None
+    p: Annotated[float, partial(check_range, high=2**53, positive=True, infinite=True)] | None
     metric: Any
     metric_params: Annotated[dict[str, Any], _check_metric_params] | None
     n_jobs: int | None

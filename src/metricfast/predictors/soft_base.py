@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property, partial
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy.sparse import csr_matrix, vstack
@@ -21,12 +21,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from metricfast._core.arguments import check_bool, check_count, check_random_state
+from metricfast._core.arguments import check_bool, check_random_state
 from metricfast._core.parameters import (
     NonNegativeFloat,
     NumberOfJobs,
     PositiveFloat,
     PositiveInt,
+    PositiveIntegers,
     Seed,
     Share,
     Verbosity,
@@ -67,22 +68,8 @@ _DRAWN = 5 * LARGE
 _HIDDEN, _ENOUGH = (256, 256), 3000
 
 
-def _check_hidden(name: str, value: Any) -> None:
-    """Raise ValueError unless `value` is "auto", None, a number of units, or several."""
-    if value is None or _is_auto(value):
-        return
-    widths = list(value) if np.iterable(value) else [value]
-    if isinstance(value, str) or not widths:
-        raise ValueError(
-            f'{name} must be "auto", None, an integer or a sequence of integers from 1 on, '
-            f"got {value!r}."
-        )
-    for width in widths:
-        check_count(name, width)
-
-
 MakeTask = Callable[[Array, Integers, Floats | None], Task]
-Hidden = Annotated[int | Sequence[int] | str | None, _check_hidden]
+Hidden = PositiveIntegers | Literal["auto"] | None
 
 
 @dataclass(eq=False, repr=False)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from metricfast._core.arguments import check_count, check_random_state, check_unused
+from metricfast._core.arguments import check_random_state, check_unused
 from metricfast._core.initialize import check_n_components
-from metricfast._core.parameters import NumberOfJobs, PositiveInt, Seed, Verbosity
+from metricfast._core.parameters import NumberOfJobs, PositiveInt, PositiveIntegers, Seed, Verbosity
 from metricfast._core.types import Array
 from metricfast.embeddings import Asymmetric, Embedding, Identity, Linear
 from metricfast.learners.base.inputs import begin_fit, check_order_judge, check_warm_start
@@ -39,17 +38,6 @@ from metricfast.training.fingerprint import params_of
 from metricfast.training.history import History, Vector
 from metricfast.training.objective import Objective
 from metricfast.training.solvers import LBFGS
-
-
-def _check_dimensions(name: str, value: Any) -> None:
-    """Raise ValueError unless `value` is a positive integer, or several."""
-    if isinstance(value, (list, tuple)) and not value:
-        raise ValueError(f"{name} must be a positive integer, or several; found none.")
-    for each in value if isinstance(value, (list, tuple)) else [value]:
-        check_count(name, each)
-
-
-_Dimensions = Annotated[int | Sequence[int], _check_dimensions]
 
 
 @dataclass(eq=False, repr=False)
@@ -172,7 +160,7 @@ class AdapterLearner(CallbackMixin, EmbeddedMetricMixin):
 
     side: Literal["both", "query", "database"] = "both"
     _: KW_ONLY
-    n_components: _Dimensions | None = None  # type: ignore[assignment]
+    n_components: PositiveIntegers | None = None  # type: ignore[assignment]
     rank: PositiveInt | None = None
     loss: Any = "auto"
     judge: JudgeParameter = "auto"

@@ -53,13 +53,7 @@ _MOST_DISTANCES = 250_000
 _BLOCK = 4 << 20  # bytes of points that fit into the cache
 
 
-def _check_gamma(name: str, value: object) -> None:
-    """Raise ValueError unless `value` is a number above 0, which may be infinite."""
-    if not (isinstance(value, float) and value == math.inf):
-        check_range(name, value, positive=True)
-
-
-_Gamma = Annotated[float, _check_gamma]
+_Gamma = Annotated[float, partial(check_range, positive=True, infinite=True)]
 
 
 @dataclass(eq=False, repr=False)
