@@ -51,7 +51,7 @@ from metricfast import (
 from metricfast.comparison import candidates
 from metricfast.comparison.encoding import TableEncoder, encoder_of
 from metricfast.comparison.statistics import adjusted, expected_of_the_best, paired_p_value
-from metricfast.comparison.trial import Scoring, grouped_scores
+from metricfast.comparison.trial import Scoring, grouped_scores, try_learner
 from metricfast.distances.neighbors import kneighbors
 from metricfast.metrics._selection import look_continuous
 from metricfast.selection import Judge
@@ -455,6 +455,22 @@ def test_a_checkpoint_goes_on(tmp_path, monkeypatch):
 
 
 WRONG = [None, "text", -1.0, 10**400, math.inf, math.nan, [], {}]
+
+
+def test_a_checkpoint_of_workers_is_read_with_any_number_of_threads(tmp_path):
+    X, y = load_iris(return_X_y=True)
+    tried = []
+
+    def on_workers(scoring, predictor, X, y, folds):
+        tried.extend(folds)
+        return [try_learner(scoring, predictor, X, y, fold) for fold in folds]
+
+    how = {"learners": ["Covariance"], "checkpoint": tmp_path / "trials", "refit": False, "cv": 2}
+    first = compare(X, y, **how, n_jobs=1, _try_folds=on_workers)
+    assert len(tried) == 8  # of three baselines and the learner
+    assert repr(compare(X, y, **how, n_jobs=2, _try_folds=on_workers)) == repr(first)
+    assert repr(compare(X, y, **how)) == repr(first)
+    assert len(tried) == 8
 
 
 def test_a_checkpoint_of_wrong_content_is_refused(tmp_path):

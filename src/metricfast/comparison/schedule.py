@@ -93,7 +93,7 @@ class Schedule:
         at_once = None
         if self.try_folds is not None and not (limited and self.left <= 0):
             start = time.perf_counter()
-            at_once = self._all_folds_of(self.predictors[name], self.try_folds)
+            at_once = self._all_folds_of(name, self.try_folds)
             if limited:
                 self.left = max(0, self.left - (time.perf_counter() - start))
         trials = list[Trial]()
@@ -110,25 +110,25 @@ class Schedule:
                 break
         return trials
 
-    def _all_folds_of(self, predictor: Any, try_folds: TryFolds) -> list[Trial]:
+    def _all_folds_of(self, name: str, try_folds: TryFolds) -> list[Trial]:
         """Try a learner on all missing folds at the same time."""
-        found = [self._known(predictor, i) for i in range(len(self.folds))]
+        found = [self._known(name, i) for i in range(len(self.folds))]
         unknown = [i for i, trial in enumerate(found) if trial is None]
         some = [self.folds[i] for i in unknown]
-        tried = try_folds(self.scoring, predictor, self.X, self.y, some)
+        tried = try_folds(self.scoring, self.predictors[name], self.X, self.y, some)
         for i, trial in zip(unknown, tried, strict=True):
             found[i] = trial
             if trial.path is not None:
-                self.record.add(predictor, i, trial)
+                self.record.add(self.keys[name], i, trial)
         return [trial for trial in found if trial is not None]
 
-    def _known(self, predictor: Any, i: int) -> Trial | None:
+    def _known(self, name: str, i: int) -> Trial | None:
         n = len(self.y[self.folds[i][1]])
         sizes = (n,) if self.scoring.scorer is None else (1, group_count(n))
-        return self.record.get(predictor, i, sizes)
+        return self.record.get(self.keys[name], i, sizes)
 
     def _trial(self, name: str, i: int, seconds: float | None, earlier: list[Trial]) -> Trial:
-        known = self._known(self.keys[name], i)
+        known = self._known(name, i)
         if known is not None:
             return known
         if seconds == 0:
