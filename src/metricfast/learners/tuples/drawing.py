@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from metricfast._core.arguments import check_count, check_random_state
-from metricfast._core.parameters import DEPRECATED, PositiveInt
 from metricfast._core.stores import in_memory
 from metricfast._core.targets import (
     check_marks,
@@ -30,16 +28,6 @@ from metricfast.training.span import SquareOf
 
 # Points, labels, weights, and further arguments of `judge_settings`.
 FitArguments = tuple[Any, Array, ArrayLike | None, dict[str, Any]]
-
-
-@dataclass(eq=False, repr=False)
-class DrawnConstraints:
-    """Parameters of learners that draw pairs from class labels."""
-
-    n_constraints: PositiveInt | None = None
-    num_constraints: int | str = DEPRECATED
-
-    _renamed: ClassVar[Mapping[str, str]] = {"num_constraints": "n_constraints"}
 
 
 class SupervisedForm(BaseMetricLearner):

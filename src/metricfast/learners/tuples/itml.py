@@ -36,12 +36,7 @@ from metricfast._core.warn import warn_user
 from metricfast.distances.neighbors import paired_distances
 from metricfast.learners.base.classifiers import PairsClassifierMixin
 from metricfast.learners.base.learner import MahalanobisMixin
-from metricfast.learners.tuples.drawing import (
-    DrawnConstraints,
-    FitArguments,
-    SupervisedForm,
-    draw_pairs,
-)
+from metricfast.learners.tuples.drawing import FitArguments, SupervisedForm, draw_pairs
 from metricfast.learners.tuples.factored import start_metric
 from metricfast.learners.tuples.shrinking import half_of_pairs, representative_sample, shrink_metric
 from metricfast.selection._judge import JudgeParameter
@@ -270,7 +265,7 @@ class ITML(PairsClassifierMixin, _ITML):
     "convergence_threshold"
 )
 @dataclass(eq=False, repr=False)
-class ITML_Supervised(SupervisedForm, DrawnConstraints, _ITML):  # noqa: N801
+class ITML_Supervised(SupervisedForm, _ITML):  # noqa: N801
     """Information-theoretic metric learning from class labels.
 
     Draws pairs of points of one class as similar pairs, as many pairs of points of different
@@ -337,11 +332,13 @@ class ITML_Supervised(SupervisedForm, DrawnConstraints, _ITML):  # noqa: N801
     (150, 4)
     """
 
+    n_constraints: PositiveInt | None = None
+    num_constraints: int | str = DEPRECATED
     shrinkage: Share | None = None
     judge: JudgeParameter = "auto"
 
     _draw = draw_pairs
-    _renamed: ClassVar[dict[str, str]] = {**DrawnConstraints._renamed, **_ITML._renamed}
+    _renamed: ClassVar[dict[str, str]] = {"num_constraints": "n_constraints", **_ITML._renamed}
 
     @reports_to_sklearn
     def fit(  # type: ignore[override]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +15,7 @@ from metricfast._core.arrays import as_threads
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.initialize import check_n_components, components_from_metric
 from metricfast._core.parameters import (
+    DEPRECATED,
     NonNegativeFloat,
     PositiveInt,
     Seed,
@@ -29,12 +30,7 @@ from metricfast._core.types import Array, Floats, RandomState
 from metricfast.distances.neighbors import paired_distances
 from metricfast.learners.base.classifiers import QuadrupletsClassifierMixin
 from metricfast.learners.base.learner import MahalanobisMixin
-from metricfast.learners.tuples.drawing import (
-    DrawnConstraints,
-    FitArguments,
-    SupervisedForm,
-    draw_index_pairs,
-)
+from metricfast.learners.tuples.drawing import FitArguments, SupervisedForm, draw_index_pairs
 from metricfast.learners.tuples.factored import minimize_factor, set_factor, start_metric
 from metricfast.learners.tuples.shrinking import representative_sample, shrink_metric
 from metricfast.selection._judge import JudgeParameter
@@ -207,7 +203,7 @@ class LSML(QuadrupletsClassifierMixin, _LSML):
     "tol max_iter prior n_constraints weights verbose preprocessor random_state num_constraints"
 )
 @dataclass(eq=False, repr=False)
-class LSML_Supervised(SupervisedForm, DrawnConstraints, _LSML):  # noqa: N801
+class LSML_Supervised(SupervisedForm, _LSML):  # noqa: N801
     """Metric learning from comparisons of pairs that are drawn from class labels.
 
     Draws pairs of points of one class and as many pairs of points of different classes, and learns
@@ -260,9 +256,13 @@ class LSML_Supervised(SupervisedForm, DrawnConstraints, _LSML):  # noqa: N801
     (150, 4)
     """
 
+    n_constraints: PositiveInt | None = None
+    num_constraints: int | str = DEPRECATED
     weights: ArrayLike | None = None
     shrinkage: Share | None = None
     judge: JudgeParameter = "auto"
+
+    _renamed: ClassVar[dict[str, str]] = {"num_constraints": "n_constraints"}
 
     def _draw(
         self, points: Any, labels: Array, sample_weight: ArrayLike | None, rng: RandomState

@@ -35,12 +35,7 @@ from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._core.wide_map import FittedMap
 from metricfast.learners.base.classifiers import PairsClassifierMixin
 from metricfast.learners.base.learner import MahalanobisMixin
-from metricfast.learners.tuples.drawing import (
-    DrawnConstraints,
-    FitArguments,
-    SupervisedForm,
-    draw_pairs,
-)
+from metricfast.learners.tuples.drawing import FitArguments, SupervisedForm, draw_pairs
 from metricfast.learners.tuples.factored import minimize_factor, set_factor, start_metric
 from metricfast.learners.tuples.shrinking import (
     half_of_pairs,
@@ -469,7 +464,7 @@ class MMC(PairsClassifierMixin, _MMC):
     "random_state num_constraints convergence_threshold"
 )
 @dataclass(eq=False, repr=False)
-class MMC_Supervised(SupervisedForm, DrawnConstraints, _MMC):  # noqa: N801
+class MMC_Supervised(SupervisedForm, _MMC):  # noqa: N801
     """Mahalanobis metric learning for clustering, from class labels.
 
     Draws pairs of points of one class as similar pairs, as many pairs of points of different
@@ -524,9 +519,11 @@ class MMC_Supervised(SupervisedForm, DrawnConstraints, _MMC):  # noqa: N801
     """
 
     tol: NonNegativeFloat = 1e-6
+    n_constraints: PositiveInt | None = None
+    num_constraints: int | str = DEPRECATED
 
     _draw = partialmethod(draw_pairs, needs_similar=True)
-    _renamed: ClassVar[dict[str, str]] = {**DrawnConstraints._renamed, **_MMC._renamed}
+    _renamed: ClassVar[dict[str, str]] = {"num_constraints": "n_constraints", **_MMC._renamed}
 
     def _learn(self, tuples: TupleSet, given: FitArguments, rng: RandomState, **_: Any) -> None:
         sample, learn = representative_sample(*given[:3]), partial(self._minimize, tuples, rng)

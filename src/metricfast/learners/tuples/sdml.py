@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import cholesky, inv
@@ -11,7 +11,15 @@ from sklearn.exceptions import ConvergenceWarning
 
 from metricfast._core.arguments import check_no_overflow, check_random_state
 from metricfast._core.initialize import components_from_metric
-from metricfast._core.parameters import NonNegativeFloat, Seed, Share, Verbosity, positional
+from metricfast._core.parameters import (
+    DEPRECATED,
+    NonNegativeFloat,
+    PositiveInt,
+    Seed,
+    Share,
+    Verbosity,
+    positional,
+)
 from metricfast._core.prior import is_identity
 from metricfast._core.progress import iteration_progress
 from metricfast._core.scaling import times_power_of_two
@@ -20,7 +28,7 @@ from metricfast._core.types import Array, Floats
 from metricfast._core.warn import warn_user
 from metricfast.learners.base.closed_form import ClosedFormLearner, Statistics
 from metricfast.learners.base.learner import MahalanobisMixin
-from metricfast.learners.tuples.drawing import DrawnConstraints, draw_pairs
+from metricfast.learners.tuples.drawing import draw_pairs
 from metricfast.learners.tuples.graphical_lasso import (
     MAX_ITER,
     BlockMatrix,
@@ -197,9 +205,7 @@ class SDML(PairSumsLearner, _SDML):
     "num_constraints"
 )
 @dataclass(eq=False, repr=False)
-class SDML_Supervised(  # type: ignore[override]  # noqa: N801
-    DrawnConstraints, _SDML, ClosedFormLearner
-):
+class SDML_Supervised(_SDML, ClosedFormLearner):  # type: ignore[override]  # noqa: N801
     """Sparse distance metric learning from pairs drawn from classes.
 
     Parameters
@@ -251,10 +257,13 @@ class SDML_Supervised(  # type: ignore[override]  # noqa: N801
     (150, 4)
     """
 
+    n_constraints: PositiveInt | None = None
+    num_constraints: int | str = DEPRECATED
     _: KW_ONLY
     shrinkage: Share | None = None
     judge: JudgeParameter = "auto"
 
+    _renamed: ClassVar[dict[str, str]] = {"num_constraints": "n_constraints"}
     _partial_labels = True
     _beyond_span = True
     _tuned, _settings, _published = "shrinkage", (1.0, 0.5, 0.0), 0.0
