@@ -10,8 +10,8 @@ import numpy as np
 from metricfast._core.types import Array, Floats
 
 _Start = TypeVar("_Start")
-# Standard errors by which a candidate is worse than the best one, when it is given up.
-_GIVEN_UP = 2.0
+# Standard errors of a difference that is surely not chance.
+SURELY = 2.0
 
 
 def means(costs: Array, weight: Floats) -> Array:
@@ -50,7 +50,7 @@ def in_reach(costs: Array, weight: Floats, guard: Array | None = None) -> Array:
     if guard is not None:
         bounds = _finite_means(guard, weight)
     best = int(np.where(bounds <= bounds[0], mean, np.inf).argmin())
-    near = excess(costs, costs[best], weight) <= _GIVEN_UP
+    near = excess(costs, costs[best], weight) <= SURELY
     return np.asarray(np.isfinite(mean) & (near | (bounds < bounds[best])))
 
 

@@ -8,12 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from metricfast._core.types import Floats
-from metricfast.selection._evidence import excess, means
+from metricfast.selection._evidence import SURELY, excess, means
 from metricfast.selection._folds import Path, cross_fitted
 from metricfast.selection._judge import Judge
-
-# Standard errors ahead of the best to be surely better.
-_SURELY = 2
 
 
 class OutOfTimeError(Exception):
@@ -45,7 +42,7 @@ def may_win(seen: Floats, best: Floats, weight: Floats, highest: float) -> bool:
     `seen`: its scores of the first points; `best`, `weight`: of all points.
     """
     ideal = np.concatenate([seen, np.maximum(best[len(seen) :], highest)])
-    return float(excess(ideal, best, weight)) > _SURELY
+    return float(excess(ideal, best, weight)) > SURELY
 
 
 class Race:
