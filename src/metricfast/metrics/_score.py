@@ -24,8 +24,7 @@ class Score:
     chance : float
         Mean over queries of the expected value of a random order.
     oracle : float
-        Mean over queries of the value of the best possible order. It is 1 for metrics of classes,
-        for queries without a reference of their class are left out.
+        Mean over queries of the value of the best possible order.
     confidence : float
         Of :attr:`interval`.
     bounds : (float, float)

@@ -13,7 +13,7 @@ from sklearn.utils import gen_batches
 
 from metricfast._core.arguments import as_real, check_length
 from metricfast._core.points import dense
-from metricfast._core.targets import check_regression_target, check_sample_weight
+from metricfast._core.targets import by_appearance, check_regression_target, check_sample_weight
 from metricfast._core.tuples import index_tuples
 from metricfast._core.types import Array, Floats, Integers, RandomState
 from metricfast._core.warn import warn_user
@@ -502,11 +502,8 @@ def _row_keys(X: Array) -> Integers:
 
 def _distinct(keys: Integers) -> tuple[Integers, Integers]:
     """Return the first row of each different key, and which of these each row is like."""
-    _, first, codes = np.unique(keys, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order))
-    return first[order], place[codes.ravel()]
+    codes = by_appearance(keys)
+    return np.unique(codes, return_index=True)[1], codes
 
 
 def _average_precision(own: Array, ranked: Array) -> float:
