@@ -124,10 +124,11 @@ def run(monkeypatch, stand_ins, tmp_path, capsys):
     return run
 
 
-def rows(text):
-    """Return the first cell of each row of a table, and the first word of each other line."""
-    cells = re.findall(r"^\| (.*?) \|", text, re.MULTILINE)
-    return cells + re.findall(r"^[^\s|]+", text, re.MULTILINE)
+def cells_of(text):
+    """Return the cells of tables, and the first word of each other line."""
+    tables = re.findall(r"^\| (.*) \|$", text, re.MULTILINE)
+    words = re.findall(r"^[^\s|]+", text, re.MULTILINE)
+    return {*words, *(cell for row in tables for cell in row.split(" | "))}
 
 
 def test_every_quoted_command_has_a_test():
@@ -217,7 +218,7 @@ def short(monkeypatch, tmp_path):
     monkeypatch.setattr(bounds, "REPEATS", 1)
 
 
-# Commands, and what some lines begin with: cells of tables, or words. The first dozen run in each
+# Commands, and cells of their tables, or first words of other lines. The first dozen run in each
 # test.
 PRINTED = {
     "benchmarks.study_gerrymandering --rate 0.03": ["C", "1"],
@@ -263,7 +264,7 @@ PRINTED = {
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("command", "cells"), thinned(PRINTED.items(), 12))
 def test_commands_print_their_rows(run, short, command, cells):
-    assert set(cells) <= set(rows(run(command)))
+    assert set(cells) <= cells_of(run(command))
 
 
 def test_docstrings_as_pairs(monkeypatch):
