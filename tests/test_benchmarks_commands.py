@@ -2,6 +2,7 @@
 
 import re
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -20,6 +21,7 @@ from benchmarks import (
     gerrymandering,
     growth,
     never_worse,
+    published,
     reid,
     study_defaults,
     study_dimension,
@@ -102,6 +104,8 @@ def stand_ins(tmp_path_factory):
         np.savez(
             folder / "tables" / f"{name}.npz", **classes(60, 4, 2, rng), fold=np.arange(60) % 3
         )
+    lines = [",Euclidean,DMLMJ", *(f"{name},0.95,0.5" for name in tabular_data.GROUPS["clean"])]
+    (folder / "tables" / "published_3nn.csv").write_text("\n".join(lines))
     (folder / "ordinary").mkdir()
     for name in tabular_data.GROUPS["ordinary"]:
         table = pd.DataFrame({"x": rng.normal(size=60), "target": np.arange(60) % 2})
@@ -134,7 +138,6 @@ def cells_of(text):
 def test_every_quoted_command_has_a_test():
     """Other tests cover `python -m benchmarks`."""
     tested = set(re.findall(r"(benchmarks\.\w+) ", Path(__file__).read_text()))
-    tested.add("benchmarks.published")  # tested in test_benchmarks_measures.py
     assert {command.split()[0] for command in QUOTED} - {"benchmarks"} <= tested
 
 
@@ -216,6 +219,9 @@ def short(monkeypatch, tmp_path):
     both = dict.fromkeys(("float32", "float64"), 1e12)
     monkeypatch.setattr(bounds, "measure", lambda threads: bounds.Rates(both, 1e12, 1, 1, both))
     monkeypatch.setattr(bounds, "REPEATS", 1)
+    for name in ("METRICFAST_NUM_THREADS", "OMP_NUM_THREADS"):  # set by a run
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setattr(published, "ProcessPoolExecutor", lambda *given: ThreadPoolExecutor(1))
 
 
 # Commands, and cells of their tables, or first words of other lines. The first dozen run in each
@@ -229,6 +235,9 @@ PRINTED = {
     - {"hdma", "diamonds", "computers", "budgetfood"},
     "benchmarks.reid --splits 3": [*reid.LEARNERS, *reid.VIEWED, *reid.PAIRS],
     "benchmarks.reid --faces --only Euclidean --only KISSME": ["Euclidean", "KISSME"],
+    "benchmarks.published --tables glass --k 3 --learners DMLMJ --results {tmp}/accuracies.jsonl": [
+        "DMLMJ", "0.5000",
+    ],
     "benchmarks.bounds Triplet": ["kernel", "Triplet,"],
     "benchmarks.growth --only Covariance --only kneighbors --axis wide": [
         "Covariance", "kneighbors", "Marked:",
@@ -262,7 +271,7 @@ PRINTED = {
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("command", "cells"), thinned(PRINTED.items(), 12))
+@pytest.mark.parametrize(("command", "cells"), thinned(PRINTED.items(), 13))
 def test_commands_print_their_rows(run, short, command, cells):
     assert set(cells) <= cells_of(run(command))
 
