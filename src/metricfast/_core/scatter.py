@@ -19,7 +19,7 @@ from metricfast._core.points import dense, is_wide
 from metricfast._core.sources import Source, parts, row_bytes, take
 from metricfast._core.sparse import principal_axes
 from metricfast._core.types import Array, Floats, Integers
-from metricfast._core.warn import warn_if_long
+from metricfast._core.warn import SECONDS, warn_if_long
 
 # Doubles per block, which fits into the cache. Float32 data are converted block by block.
 _BLOCK_SIZE = 1 << 18
@@ -32,8 +32,6 @@ RANK_TOL = 1e-4
 RANK_TOL_DOUBLE = 1e-6
 # The neighbour whose distance is the local scale of a point.
 LOCAL_NEIGHBORS = 7
-# Seconds for a pair of points of one class, and for each of its coordinates.
-_PAIR, _COORDINATE = 4e-9, 1e-10
 
 
 def repetitions(sample_weight: Floats | None, n_samples: int) -> Floats:
@@ -297,7 +295,7 @@ def local_scatters(
     """
     n_pairs = float(np.square(np.bincount(codes), dtype=np.float64).sum())
     warn_if_long(
-        n_pairs * (_PAIR + X.shape[1] * _COORDINATE),
+        n_pairs * (SECONDS["local pair"] + X.shape[1] * SECONDS["local coordinate"]),
         f"Computing {n_pairs:.2g} distances between points of one class",
         "some of the points, or features with fewer points of a class",
         as_threads(n_jobs),

@@ -17,6 +17,22 @@ from joblib import Parallel  # type: ignore[import-untyped]
 
 # Seconds that a user should know of before.
 LONG = 60.0
+# Seconds of one thread for a unit of work, from profiles: estimates for `warn_if_long`.
+SECONDS = {
+    "pair": 2e-9,  # two points that a training compares,
+    "coordinate": 1.25e-10,  # and each of their coordinates
+    "entry and point": 4e-10,  # entries of a map that a training changes
+    "entry and step": 6e-9,
+    "step": 4e-4,
+    "decomposition": 1e-9,  # of a matrix, times its width cubed, with a few products
+    "local pair": 4e-9,  # two points of one class, for local scatters,
+    "local coordinate": 1e-10,
+    "counted reference": 6e-9,  # a reference of a query whose ranks are counted
+    "sorted reference": 2e-7,
+    "triplet": 1e-6,  # of OASIS,
+    "triplet and entry": 1e-10,  # and each entry of its matrix
+    "multiplication": 4e-11,  # of SCML
+}
 # Packages whose code runs between the line of the user and the code that warns.
 _INNER = {"metricfast", "sklearn", "joblib", "contextlib"}
 # Packages that run the workers of joblib.

@@ -12,7 +12,7 @@ from metricfast._core.arguments import check_verbose, takes_side
 from metricfast._core.arrays import as_both, as_common_codes, as_exclude, as_threads
 from metricfast._core.sources import on_disk
 from metricfast._core.types import Array, Integers
-from metricfast._core.warn import warn_if_long, warn_user
+from metricfast._core.warn import SECONDS, warn_if_long, warn_user
 from metricfast._labels.binding import bind_labels, is_precomputed
 from metricfast._labels.tags import are_tags, both_tags, n_shared, share_tag
 from metricfast.distances.filters import Filter, LabelFilter, as_filter, known_rows
@@ -32,8 +32,6 @@ from metricfast.metrics._selection import (
 from metricfast.metrics._shots import SHOT_METRICS, single_shots
 
 _COUNTED = 16
-# Seconds for a query and a reference, if ranks are counted, and if all references are sorted.
-_COUNT, _SORT = 6e-9, 2e-7
 # A metric, its k, and output arrays for values, chance levels and oracle values.
 _Asked = list[tuple[Any, int, Array, Array, Array]]
 
@@ -295,13 +293,13 @@ def _check_candidates(wanted: Wanted, search: RankingSearch) -> None:
         )
 
 
-def _warn_of_ranking(search: RankingSearch, seconds: float) -> None:
-    """Warn if ranking all references takes minutes; `seconds` are for a query and a reference."""
+def _warn_of_ranking(search: RankingSearch, how: str) -> None:
+    """Warn if ranking all references takes minutes; ranks are counted, or references sorted."""
     n, m = len(search.queries), len(search.database)
     n_threads = as_threads(search.options["n_jobs"])
     work = f"Ranking all {m:,} references for each of {n:,} queries"
     faster = "some of the queries, or metrics of the k nearest references alone"
-    warn_if_long(n * m * seconds, work, faster, n_threads)
+    warn_if_long(n * m * SECONDS[f"{how} reference"], work, faster, n_threads)
 
 
 def _score(name: str, results: Array, confidence: float) -> Score:
@@ -326,7 +324,7 @@ def _judge_classes(
     # Counting takes as long as a search for this share of the references.
     in_memory = not on_disk(search.queries, search.database)
     if depth > m // _COUNTED:
-        _warn_of_ranking(search, _SORT if classes is None else _COUNT)
+        _warn_of_ranking(search, "sorted" if classes is None else "counted")
     counts = all(metric.of_ranks is not None for metric, *_ in asked)
     if counts and classes is not None and in_memory and depth > m // _COUNTED:
         ranks = search.class_ranks(*classes)
@@ -352,7 +350,7 @@ def _judge_shots(search: RankingSearch, asked: _Asked, labels: Any, database_lab
     _, codes, references = as_common_codes(labels, database_labels, names, sizes)
     most, n_classes = max(k for _, k, *_ in asked), int(max(codes.max(), references.max())) + 1
     n_hits = np.bincount(references, minlength=n_classes)[codes]
-    _warn_of_ranking(search, _SORT)
+    _warn_of_ranking(search, "sorted")
     width = 2 * n_classes * (int(n_hits.max()) + 1)  # of the shares of classes, and their products
     for block in search.blocks(sizes[1], max(sizes[1], width)):
         rows, chances, several = single_shots(
@@ -446,7 +444,7 @@ def _judge_continuous(
     own, references = distance.encode(own), distance.encode(references)
     whole = any(metric.depth == "all" for metric, *_ in asked)
     if whole:
-        _warn_of_ranking(search, _SORT)
+        _warn_of_ranking(search, "sorted")
     for block in search.blocks(m if whole else search.k, m):
         given = LabelDistances(block, own, references, distance, search.k)
         for metric, k, values, chance, oracle in asked:

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from metricfast._core.arrays import as_threads
 from metricfast._core.progress import Progress
 from metricfast._core.threadpool import one_blas_thread
-from metricfast._core.warn import warn_if_long, warn_user
+from metricfast._core.warn import SECONDS, warn_if_long, warn_user
 from metricfast._core.wide_map import to_array
 from metricfast.training.callbacks import Callback
 from metricfast.training.checkpoint import CheckpointFile
@@ -23,11 +23,6 @@ from metricfast.training.objective import Objective
 from metricfast.training.problem import Traits
 from metricfast.training.solvers import Solver
 
-# Seconds of a thread: for a pair of points, and for each of its coordinates; for an entry of a map
-# and a point, and an entry and a step of the solver; for a step.
-_PAIR, _COORDINATE, _PRODUCT, _CHANGE, _STEP = 2e-9, 1.25e-10, 4e-10, 6e-9, 4e-4
-# Seconds over features cubed, for a decomposition of a matrix and a few products.
-_DECOMPOSITION = 1e-9
 # Trainings of a linear map that take as long as a learner, if several are compared.
 _TRAININGS = 2
 # Most iterations that a training usually needs; copies of the parameters, with moments.
@@ -197,9 +192,10 @@ def warn_of_cost(
     n_iter = min(solver.n_iter, _ITERATIONS)
     n_entries = sum(math.prod(map(int, shape)) for shape in shapes)
     width = int(shapes[-1][0]) if shapes else 0  # `Identity` has no parameters
-    pairs = float(n_points) * n_compared * (_PAIR + width * _COORDINATE)
+    pairs = float(n_points) * n_compared * (SECONDS["pair"] + width * SECONDS["coordinate"])
     n_steps = n_points / int(batch)
-    changes, steps = n_entries * (n_points * _PRODUCT + n_steps * _CHANGE), n_steps * _STEP
+    of_entry = n_points * SECONDS["entry and point"] + n_steps * SECONDS["entry and step"]
+    changes, steps = n_entries * of_entry, n_steps * SECONDS["step"]
     seconds, size = n_iter * (pairs + changes + steps), _COPIES * 8 * n_entries / 2**30
     work = f"changes all {n_entries:,} parameters"
     faster = "a small n_components, such as 64, or PCA of the points before `fit`"
@@ -220,8 +216,8 @@ def warn_of_cost(
 def warn_of_race(n_learners: int, n_points: int, n_features: int, n_jobs: int | None) -> None:
     """Warn before a choice among learners without a time limit that may take minutes."""
     width = min(n_features, n_points)
-    pairs = n_points**2 * (_PAIR + width * _COORDINATE)
-    iteration = pairs + width**2 * n_points * _PRODUCT
+    pairs = n_points**2 * (SECONDS["pair"] + width * SECONDS["coordinate"])
+    iteration = pairs + width**2 * n_points * SECONDS["entry and point"]
     work = f"Trying {n_learners} learners on {n_points:,} points of {n_features:,} features"
     faster = "a time_limit in seconds, or some of the points"
     seconds = n_learners * _TRAININGS * _ITERATIONS * iteration
@@ -232,4 +228,4 @@ def warn_of_decompositions(width: int, n_maps: int) -> None:
     """Warn before a judge computes so many maps of `width` features that it may take minutes."""
     work = f"`fit` computes {n_maps} maps of {width:,} features, which the judge compares. This"
     faster = "PCA of the points before `fit`, to some hundred components"
-    warn_if_long(n_maps * _DECOMPOSITION * width**3, work, faster)
+    warn_if_long(n_maps * SECONDS["decomposition"] * width**3, work, faster)

@@ -22,7 +22,7 @@ from metricfast._core.parameters import (
 from metricfast._core.progress import iteration_progress
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, RandomState
-from metricfast._core.warn import warn_if_long
+from metricfast._core.warn import SECONDS, warn_if_long
 from metricfast._core.wide_map import memory_for_square
 from metricfast.learners.base.bilinear import BilinearMixin
 from metricfast.learners.base.classifiers import TripletsClassifierMixin
@@ -30,9 +30,6 @@ from metricfast.learners.base.inputs import tuples_of
 from metricfast.learners.tuples.drawing import FitArguments, SupervisedForm, draw_triplets
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 from metricfast.training.span import Span, span_of
-
-# Seconds for a triplet, and for an entry of W.
-_TRIPLET, _ENTRY = 1e-6, 1e-10
 
 
 @dataclass(eq=False, repr=False)
@@ -92,8 +89,8 @@ class _OASIS(CallbackMixin, BilinearMixin):
         order = np.arange(len(index))
         work = f"Passing {n_passes} times over {len(index):,} triplets"
         faster = "a smaller max_iter, fewer triplets, or PCA of the points before `fit`"
-        seconds = int(n_passes) * len(index) * (_TRIPLET + _ENTRY * points.shape[1] ** 2)
-        warn_if_long(seconds, work, faster)
+        seconds = SECONDS["triplet"] + SECONDS["triplet and entry"] * points.shape[1] ** 2
+        warn_if_long(int(n_passes) * len(index) * seconds, work, faster)
 
         def set_fitted() -> None:
             self.bilinear_ = outer(W)  # further passes would not change it

@@ -31,7 +31,7 @@ from metricfast._core.scaling import center_and_rescale, times_power_of_two, und
 from metricfast._core.targets import check_partial_target
 from metricfast._core.tuples import TupleSet
 from metricfast._core.types import Array, Floats, Integers, RandomState
-from metricfast._core.warn import warn_if_long, warn_user
+from metricfast._core.warn import SECONDS, warn_if_long, warn_user
 from metricfast.learners.base.classifiers import TripletsClassifierMixin
 from metricfast.learners.base.learner import MahalanobisMixin
 from metricfast.learners.tuples.bases import (
@@ -49,10 +49,6 @@ from metricfast.learners.tuples.shrinking import (
 from metricfast.selection._judge import JudgeParameter
 from metricfast.training.callbacks import CallbackMixin, reports_to_sklearn
 from metricfast.training.span import GIVEN, GivenAxes, Span, in_span, span_of
-
-# Seconds for a multiplication; multiplications for a draw of a triplet and a base, and for an entry
-# and a row of a decomposed matrix; how many times as long a judged fit takes.
-_PRODUCT, _DRAW, _DECOMPOSED, _JUDGED = 4e-11, 25, 12, 2.5
 
 
 def _check_integer(name: str, value: object) -> None:
@@ -122,13 +118,13 @@ class _SCML(CallbackMixin, MahalanobisMixin):
             self.max_iter / self.output_iter,
             float(self.max_iter) * self.batch_size,
         )
-        products = of_bases + n_basis * (n_reports * width**2 + _DRAW * n_draws)
+        # A base takes 25 multiplications for each triplet that is drawn.
+        products = of_bases + n_basis * (n_reports * width**2 + 25 * n_draws)
         if self.judge is not None and self.shrinkage is None:
-            products *= _JUDGED
+            products *= 2.5  # trainings of the judge
         work = f"Weighing {n_basis:,} bases of {width:,} features"
-        warn_if_long(
-            _PRODUCT * products, work, "a smaller n_basis, or PCA of the points before `fit`"
-        )
+        faster = "a smaller n_basis, or PCA of the points before `fit`"
+        warn_if_long(SECONDS["multiplication"] * products, work, faster)
 
     def _minimize(
         self, triplets: TupleSet, rng: RandomState, basis: Floats, span: GivenAxes
@@ -346,7 +342,8 @@ class SCML(TripletsClassifierMixin, _SCML):
         span, d = span_of(given.used_points()), given.points.shape[1]
         width = span.width if isinstance(span, Span) else d
         n_basis = 80 * d if self.n_basis is None else int(self.n_basis)
-        self._warn_of_cost(n_basis, width, _DECOMPOSED * n_basis / d * width**3)
+        # A decomposition takes 12 multiplications for each entry and row.
+        self._warn_of_cost(n_basis, width, 12 * n_basis / d * width**3)
         self._minimize(given, rng, self._triplet_basis(given, span, rng), span)
         shrink_by_tuples(self, given)
         if validate:
