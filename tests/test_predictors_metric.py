@@ -212,7 +212,7 @@ WRONG = [
     ({"metric": ("M", L)}, ValueError, r"square symmetric M; found shape \(2, 4\)"),
     ({"metric": ("M", np.triu(np.ones((4, 4))))}, ValueError, r"\(4, 4\), not symmetric"),
     ({"metric": ("M", -np.eye(4))}, ValueError, "positive semidefinite M"),
-    ({"metric": (L, L[:1])}, ValueError, "U and V of the same number of rows, got 2 and 1"),
+    ({"metric": (L, L[:1])}, ValueError, r"metric\[1\] must hold 2 rows, as metric\[0\]; found 1"),
     ({"metric": (L, L[:, :2])}, ValueError, r"metric\[1\] must have 4 columns; found 2"),
     ({"metric": (L, "V")}, ValueError, r"metric\[1\] is 'V'"),
     ({"metric": mf.LMNN}, TypeError, r"give LMNN\(\)"),

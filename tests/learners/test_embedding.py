@@ -189,7 +189,7 @@ def test_partial_fit_goes_on():
     batches = embedding_learner(Proxies(), Linear(2))
     batches.partial_fit(X[:60], Y[:60], classes=[0, 1, 2]).partial_fit(X, Y)
     assert batches.proxies_.shape == (3, 2)
-    with pytest.raises(ValueError, match="y holds 7, which is none of the classes"):
+    with pytest.raises(ValueError, match="y holds class 7, which is none of the classes"):
         batches.partial_fit(X, np.where(Y == 0, 7, Y))
     with pytest.raises(ValueError, match="partial_fit needs a solver with schedule"):
         clone(NAMED["unit length"]).partial_fit(X, Y)

@@ -10,7 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metricfast._core.arguments import as_array, as_real, check_all_finite, check_together
+from metricfast._core.arguments import (
+    as_array,
+    as_real,
+    check_all_finite,
+    check_length,
+    check_together,
+)
 from metricfast._core.dispatch import get_kernels
 from metricfast._core.frames import as_readable, check_alike
 from metricfast._core.memory import block_rows
@@ -187,10 +193,7 @@ def as_maps(
     if U is None or V is None:
         return None, None
     query, database = as_points(U, "U", width=width), as_points(V, "V", width=width)
-    if len(query) != len(database):
-        raise ValueError(
-            f"U and V must have the same number of rows; found {len(query)} and {len(database)}."
-        )
+    check_length(database, len(query), "V", "rows, as U")
     return (query, query) if np.array_equal(query, database) else (query, database)
 
 

@@ -218,6 +218,16 @@ def codes_among(labels: Array, classes: Array, name: str) -> Integers:
     return np.asarray(places[of_labels])
 
 
+def known_codes(labels: Array, classes: Array, name: str, advice: str) -> Integers:
+    """Return the class index of each label; raise ValueError, with advice, if one is unknown."""
+    check_comparable(labels, classes, name)
+    codes = codes_among(labels, classes, name)
+    unknown = labels[codes < 0].tolist()
+    if unknown:
+        raise ValueError(f"{name} holds class {unknown[0]!r}, {advice}.")
+    return codes
+
+
 def _mixed(labels: Iterable[Any], name: str) -> ValueError:
     kinds = ", ".join(sorted({type(label).__name__ for label in labels}))
     return ValueError(f"{name} must hold labels of one type, numbers or text; found {kinds}.")

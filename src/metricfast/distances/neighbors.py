@@ -14,7 +14,13 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metricfast._core.arguments import check_all_finite, check_bool, check_choice, check_count
+from metricfast._core.arguments import (
+    check_all_finite,
+    check_bool,
+    check_choice,
+    check_count,
+    check_length,
+)
 from metricfast._core.arrays import (
     Map,
     aligned_empty,
@@ -218,10 +224,8 @@ def paired_distances(
     right = left if Y is None else right
     maps, threads = _maps(L, U, V, M, left.shape[1]), as_threads(n_jobs)
     index = None if pairs is None else _as_pairs(pairs, len(left), len(right))
-    if index is None and len(left) != len(right):
-        raise ValueError(
-            f"X and Y must have the same number of rows; found {len(left)} and {len(right)}."
-        )
+    if index is None:
+        check_length(right, len(left), "Y", "points, as X")
     out = np.empty(len(left if index is None else index), common_precision(left, right))
     if on_disk(left, right):
         paired_by_blocks(left, right, index, maps, squared, out, threads)

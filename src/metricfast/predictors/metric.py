@@ -14,7 +14,7 @@ from sklearn.neighbors import BallTree, KDTree
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from metricfast._core.arguments import as_array, is_symmetric, takes_side
+from metricfast._core.arguments import as_array, check_length, is_symmetric, takes_side
 from metricfast._core.arrays import as_points
 from metricfast._core.checks import check_points
 from metricfast._core.frames import as_table, check_names
@@ -216,10 +216,7 @@ def resolve(estimator: Any, X: Any, y: Any) -> Metric:
             L = _matrix(metric[1], "metric[1]", width)
             return _linear(L if metric[0] == "L" else _factor(L))
         U, V = (_matrix(part, f"metric[{i}]", width) for i, part in enumerate(metric))
-        if len(U) != len(V):
-            raise ValueError(
-                f"metric must hold U and V of the same number of rows, got {len(U)} and {len(V)}."
-            )
+        check_length(V, len(U), "metric[1]", "rows, as metric[0]")
         return Metric((U, V), {"U": U, "V": V})
     if isinstance(metric, _OWN_FUNCTIONS):
         raise ValueError(f"{_WANTED}; got {type(metric).__name__}: give the learner itself.")

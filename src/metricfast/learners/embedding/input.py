@@ -26,9 +26,9 @@ from metricfast._core.targets import (
     check_classification_target,
     check_comparable,
     check_varies,
-    codes_among,
     encode_together,
     join_labels,
+    known_codes,
     labels_of_samples,
 )
 from metricfast._core.types import Array
@@ -284,18 +284,12 @@ def _class_codes(
         learner.classes_ = check_classification_target(classes, name="classes")[0]
     labels = np.asarray(y)
     check_class_labels(labels)
-    check_comparable(labels, learner.classes_, "y")
     if not (reset or is_learnable(loss)):
         # Labels are compared only within a call, so every call may bring new classes.
+        check_comparable(labels, learner.classes_, "y")
         learner.classes_ = encode_together([learner.classes_, labels], "y")[0]
-    codes = codes_among(labels, learner.classes_, "y")
-    unknown = codes < 0
-    if unknown.any():
-        raise ValueError(
-            f"y holds {labels[unknown][0]}, which is none of the classes of the first call: "
-            "give all of them there as `classes`."
-        )
-    return codes
+    advice = "which is none of the classes of the first call: give all of them there as `classes`"
+    return known_codes(labels, learner.classes_, "y", advice)
 
 
 def _check_label_shape(learner: Any, labels: Array, reset: bool) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
 from metricfast._core.arguments import check_length, check_together
-from metricfast._core.targets import accuracy, as_label_array
+from metricfast._core.targets import accuracy, as_column, as_label_array, known_codes
 from metricfast._core.types import Array, Integers
 from metricfast.distances.neighbors import kneighbors
 from metricfast.learners.base.inputs import points_of
@@ -220,12 +220,5 @@ class DatabaseClassifierMixin(ClassifierMixin):  # type: ignore[misc]
 
 def codes_of(y: ArrayLike, classes: Array, name: str) -> Integers:
     """Return the indices of labels in the classes of the database."""
-    labels = column_or_1d(as_label_array(y, name))
-    known = {label: code for code, label in enumerate(classes.tolist())}
-    codes = [known.get(label, -1) for label in labels.tolist()]
-    if -1 in codes:
-        raise ValueError(
-            f"{name} holds class {labels.tolist()[codes.index(-1)]!r}, of which the database "
-            "of `fit` has no point."
-        )
-    return np.array(codes, np.int64)
+    labels = as_column(as_label_array(y, name), name)
+    return known_codes(labels, classes, name, "of which the database of `fit` has no point")
