@@ -135,7 +135,7 @@ def test_checks_of_scikit_learn():
         ({"judge": Judge(unit="classes")}, Y, "unit of the judge must be 'auto' or 'points'"),
         ({"judge": Judge(measure="squared_error")}, Y, "must be one of classes"),
         ({"n_components": 9}, Y, "n_components"),
-        ({}, np.zeros(150), "one class"),
+        ({}, np.zeros(150), "2 classes"),
         ({}, np.c_[Y, Y], "one column"),
         ({}, np.where(np.arange(150) < 3, "few", "many"), "class few needs more"),
         ({"n_neighbors": 40}, np.arange(150) < 40, "smallest class has 40.*n_samples=150"),

@@ -342,7 +342,7 @@ COMPONENTS, CURVES = FeatureRelevanceDisplay.from_components, LossCurveDisplay.f
 RETRIEVED, REPORTED = RetrievalDisplay.from_estimator, RetrievalDisplay.from_report
 WRONG = [
     (EmbeddingDisplay.from_estimator, (mf.OASIS(), X, Y), {}, "estimator must have `transform`"),
-    (EmbeddingDisplay.from_estimator, (LFDA, X, Y[:9]), {}, "y must hold one"),
+    (EmbeddingDisplay.from_estimator, (LFDA, X, Y[:9]), {}, "y must hold 150"),
     (EmbeddingDisplay.from_estimator, (LFDA, X, Y), {"before": 2}, "before must"),
     (EmbeddingDisplay.from_estimator, (LFDA, X, Y), {"n_neighbors": 150}, "n_neighbors must"),
     (SPACES, (X, Y), {}, "embeddings must be a dict"),
