@@ -105,7 +105,7 @@ def test_weights_are_kept_as_given():
     ("params", "arguments", "message"),
     [
         ({}, (X[Q], np.zeros(len(Q))), "weights must not be zero"),
-        ({}, (X[Q] * 1e200,), "rescale the points"),
+        ({}, (X[Q] * 1e200,), "squared distances under the prior overflow"),
     ],
 )
 def test_bad_input(params, arguments, message):

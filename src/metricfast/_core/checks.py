@@ -118,36 +118,38 @@ def check_points(
     Returns X, or (X, y); X in native float32 if it was float32, otherwise float64; never modified
     in place.
     """
-    plain = type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind in "biuf" and X.dtype.isnative
-    source = None
-    if not plain:
-        X = as_readable(X, name)
-        source = as_source(X, name)
-        check_names(X, name)
-        X = plain_frame(X, name) if source is None else X
+    if name == "X" and _is_plain(X, 2) and (y is None or isinstance(y, str) or _is_plain(y, 1)):
+        return validate_data(estimator, X, y, reset=reset, **{"dtype": _FLOATS, **params})
+    X = as_readable(X, name)
+    source = as_source(X, name)
+    check_names(X, name)
+    X = plain_frame(X, name) if source is None else X
     with _naming(name), naming_column(X, name):
         if source is not None and accept_sources:
             return _checked_source(estimator, source, y, reset, **params)
         if source is not None:
             needing = f"{name}, which {type(estimator).__name__} needs in memory,"
             X = _with_names(in_memory(X, needing, "give fewer points"), source)
-        if not plain:
-            X = _formed(_with_shape(X), 2, "points", preprocessor, estimator)
+        X = _formed(_with_shape(X), 2, "points", preprocessor, estimator)
         if issparse(X) and params.get("accept_sparse"):
             check_structure(X)
         elif issparse(X):
             X = made_dense(X)
-        if not (type(y) is np.ndarray and y.ndim == 1 and y.dtype.kind in "biuf"):
-            y = as_readable_labels(y, flat=not params.get("multi_output"))
+        y = as_readable_labels(y, flat=not params.get("multi_output"))
         # A data frame has no NumPy dtype, but all its columns may be float32.
         single = not hasattr(X, "dtype") and _dtype(X) == np.float32
         params = {"dtype": np.float32 if single else _FLOATS, **params}
         checked = validate_data(estimator, X, y, reset=reset, **params)
-    if plain:
-        return checked
     if not isinstance(checked, tuple):
         return _as_native(checked)
     return _as_native(checked[0]), checked[1]
+
+
+def _is_plain(values: Any, ndim: int) -> bool:
+    """Return whether values are an array of native numbers, which scikit-learn checks alone."""
+    if type(values) is not np.ndarray or values.ndim != ndim:
+        return False
+    return bool(values.dtype.kind in "biuf" and values.dtype.isnative)
 
 
 def _checked_source(
