@@ -14,19 +14,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import metricfast as mf
-from metricfast import (
-    LFDA,
-    LMNN,
-    MLKR,
-    NCA,
-    AutoLearner,
-    Covariance,
-    KernelizedMetricLearner,
-    KISSME_Supervised,
-    KNeighborsClassifier,
-    KNeighborsRegressor,
-    LogRatioLearner,
-)
 from metricfast.distances.neighbors import kneighbors
 from metricfast.selection import Judge
 from metricfast.selection._judge import Judge as PrivateJudge
@@ -38,7 +25,7 @@ NOISE = RNG.normal(size=(150, 4)), np.arange(150) % 3
 
 
 def test_it_is_the_learner_that_it_chose():
-    auto = AutoLearner([KISSME_Supervised(), LFDA()], random_state=0).fit(X, y)
+    auto = mf.AutoLearner([mf.KISSME_Supervised(), mf.LFDA()], random_state=0).fit(X, y)
     judgement = auto.judgement_
     assert judgement.chosen and judgement.names[:2] == ["given distance", "standardised features"]
     assert judgement.name == type(auto.learner_).__name__
@@ -51,14 +38,14 @@ def test_it_is_the_learner_that_it_chose():
 
 def test_learners_get_standardized_features_if_these_are_better():
     """The chosen setting is fitted to all points, standardized."""
-    auto = AutoLearner([LFDA()]).fit(X, y)
+    auto = mf.AutoLearner([mf.LFDA()]).fit(X, y)
     assert auto.judgement_.costs[1] < auto.judgement_.costs[0]
     setting = auto.learner_.judgement_.name
     scaler = StandardScaler().fit(X)
-    by_hand = LFDA(judge=None).fit(scaler.transform(X), y)
+    by_hand = mf.LFDA(judge=None).fit(scaler.transform(X), y)
     for index, name in enumerate(auto.learner_.judgement_.names[1:], 1):
         if name == setting:
-            by_hand._published = LFDA._settings[index]
+            by_hand._published = mf.LFDA._settings[index]
     by_hand.fit(scaler.transform(X), y)
     expected = by_hand.pair_distance(scaler.transform(X[:40]).reshape(20, 2, -1))
     np.testing.assert_allclose(auto.pair_distance(X[:40].reshape(20, 2, -1)), expected)
@@ -66,7 +53,7 @@ def test_learners_get_standardized_features_if_these_are_better():
 
 def test_costs_are_those_of_the_judge():
     judge = Judge(measure="nearest", errors=0)
-    auto = AutoLearner([LFDA()], judge).fit(X, y)
+    auto = mf.AutoLearner([mf.LFDA()], judge).fit(X, y)
     costs_of, costs = judge.costs_by()[1], []
     for part in judge.split(X, y):
         Q, D = X[part.queries], X[part.database]
@@ -77,22 +64,22 @@ def test_costs_are_those_of_the_judge():
 
 def test_the_given_distance_stays_unless_a_learner_is_better():
     with pytest.warns(UserWarning, match="so the given distance stays: give more points"):
-        auto = AutoLearner(random_state=0).fit(*NOISE)
+        auto = mf.AutoLearner(random_state=0).fit(*NOISE)
     assert auto.judgement_.name == "given distance"
     np.testing.assert_array_equal(auto.components_, np.eye(4))
     assert "No learner was better than the given distance by 2.7 standard" in auto.judgement_.reason
     few = [[0.0, 1.0], [1.0, 2.0]], [0, 1]
     with pytest.warns(UserWarning, match="given distance stays"):
-        np.testing.assert_array_equal(AutoLearner().fit(*few).components_, np.eye(2))
+        np.testing.assert_array_equal(mf.AutoLearner().fit(*few).components_, np.eye(2))
 
 
 def test_standardized_features_are_an_answer():
     rng = np.random.default_rng(0)
     labels = np.arange(200) % 2
     points = np.c_[labels + 0.3 * rng.normal(size=200), 1000 * rng.normal(size=200)]
-    auto = AutoLearner([Covariance()]).fit(points, labels)
+    auto = mf.AutoLearner([mf.Covariance()]).fit(points, labels)
     assert auto.judgement_.names[auto.judgement_.chosen] in ("standardised features", "Covariance")
-    alone = AutoLearner([LMNN()], time_limit=0).fit(points, labels)
+    alone = mf.AutoLearner([mf.LMNN()], time_limit=0).fit(points, labels)
     assert alone.judgement_.name == "standardised features"
     assert alone.dropped_ == {"LMNN": "no time left"}
     spread = points.std(axis=0)
@@ -102,19 +89,21 @@ def test_standardized_features_are_an_answer():
 
 
 def test_who_cannot_win_is_dropped():
-    auto = AutoLearner([LFDA(), Covariance(), NCA(n_components=99)], random_state=0).fit(X, y)
+    auto = mf.AutoLearner(
+        [mf.LFDA(), mf.Covariance(), mf.NCA(n_components=99)], random_state=0
+    ).fit(X, y)
     assert re.fullmatch(
         r"dropped after fold [12] of 3: 0\.\d+ behind LFDA", auto.dropped_["Covariance"]
     )
     far = np.c_[np.repeat([0, 10, 20], 30), RNG.normal(size=90)]
     with pytest.warns(UserWarning, match="given distance stays"):
-        easy = AutoLearner([LFDA()]).fit(far, np.repeat([0, 1, 2], 30))
+        easy = mf.AutoLearner([mf.LFDA()]).fit(far, np.repeat([0, 1, 2], 30))
     assert easy.dropped_ == {"LFDA": "not tried: at most 0.000 to gain over given distance"}
 
 
 def test_a_learner_that_fails_is_named():
     with pytest.warns(UserWarning, match="given distance stays"):
-        auto = AutoLearner([LFDA(n_components=99)]).fit(*NOISE)
+        auto = mf.AutoLearner([mf.LFDA(n_components=99)]).fit(*NOISE)
     assert auto.dropped_["LFDA"].startswith("ValueError: Invalid n_components")
 
 
@@ -137,7 +126,7 @@ def _tuples(size, n=300):
 @pytest.mark.filterwarnings("ignore")
 def test_tuples_are_judged_by_their_order(size):
     tuples, labels = _tuples(size)
-    auto = AutoLearner(random_state=0).fit(tuples, labels)
+    auto = mf.AutoLearner(random_state=0).fit(tuples, labels)
     judgement = auto.judgement_
     assert judgement.measure == "order" and judgement.unit == "tuples" and judgement.chosen
     assert judgement.n_held_out == 300 and judgement.costs[judgement.chosen] < 0.25
@@ -146,7 +135,7 @@ def test_tuples_are_judged_by_their_order(size):
     assert np.corrcoef(true, auto.pair_distance(fresh))[0, 1] > 0.7
     np.testing.assert_allclose(auto.pair_distance(fresh), auto.learner_.pair_distance(fresh))
     points, index = tuples.reshape(-1, 4), np.arange(300 * size).reshape(300, size)
-    same = AutoLearner(preprocessor=points, random_state=0).fit(index, labels)
+    same = mf.AutoLearner(preprocessor=points, random_state=0).fit(index, labels)
     np.testing.assert_allclose(same.components_, auto.components_)
     if size == 2:
         assert np.mean(auto.predict_pairs(tuples) == labels) > 0.8
@@ -158,7 +147,7 @@ def test_the_given_distance_stays_for_tuples_in_no_order():
     for labels in (np.arange(80) % 2 * 2 - 1, np.r_[-1, np.ones(79, int)]):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            auto = AutoLearner(random_state=0).fit(tuples, labels)
+            auto = mf.AutoLearner(random_state=0).fit(tuples, labels)
         assert "so the given distance stays: give more tuples" in str(caught[-1].message)
         np.testing.assert_array_equal(auto.components_, np.eye(3))
 
@@ -173,16 +162,16 @@ def test_tuples_that_cannot_be_used():
         ((tuples, labels), {"validate": True}, "validate is for points"),
     ]:
         with pytest.raises(ValueError, match=message):
-            AutoLearner().fit(*wrong, **how)
+            mf.AutoLearner().fit(*wrong, **how)
     with pytest.raises(ValueError, match="judge must have measure='auto'"):
-        AutoLearner(judge=Judge("nearest")).fit(tuples, labels)
+        mf.AutoLearner(judge=Judge("nearest")).fit(tuples, labels)
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_vectors_and_tags():
     rng = np.random.default_rng(0)
     points = rng.normal(size=(240, 6)) * [1, 1, 1, 4, 4, 4]
-    auto = AutoLearner(random_state=0).fit(points, points[:, :2])
+    auto = mf.AutoLearner(random_state=0).fit(points, points[:, :2])
     assert auto.judgement_.measure == "squared_error" and auto.judgement_.chosen
     np.testing.assert_allclose(
         pdist(auto.transform(points[:20])), pdist(auto.learner_.transform(points[:20])), rtol=1e-6
@@ -190,7 +179,7 @@ def test_vectors_and_tags():
     tags = points[:, :3] > 0.5
     known = tags.any(axis=1)
     found = [
-        AutoLearner(random_state=0).fit(points[known], labels[known])
+        mf.AutoLearner(random_state=0).fit(points[known], labels[known])
         for labels in (tags, tags.astype(int), csr_array(tags))
     ]
     for auto in found:
@@ -209,9 +198,11 @@ def test_labels_with_a_distance_of_their_own():
     gaps = np.minimum(gaps, 24 - gaps)
     named = ("angular", 24)
     found = [
-        AutoLearner(label_distance=named, random_state=0).fit(points, hours),
-        AutoLearner([LogRatioLearner(label_distance=named)], random_state=0).fit(points, hours),
-        AutoLearner(label_distance="precomputed", random_state=0).fit(points, gaps),
+        mf.AutoLearner(label_distance=named, random_state=0).fit(points, hours),
+        mf.AutoLearner([mf.LogRatioLearner(label_distance=named)], random_state=0).fit(
+            points, hours
+        ),
+        mf.AutoLearner(label_distance="precomputed", random_state=0).fit(points, gaps),
     ]
     for auto in found:
         judgement = auto.judgement_
@@ -222,11 +213,11 @@ def test_labels_with_a_distance_of_their_own():
         near = kneighbors(points[part.queries], points[part.database], 5)[1]
         costs.append(gaps[part.queries[:, None], part.database[near]].mean(axis=1))
     assert found[0].judgement_.costs[0] == pytest.approx(np.concatenate(costs).mean(), rel=1e-5)
-    validated = AutoLearner(label_distance="precomputed", random_state=0)
+    validated = mf.AutoLearner(label_distance="precomputed", random_state=0)
     validated.fit(points, gaps, validate=True)
     assert validated.validation_.costs[1] < validated.validation_.costs[0]
     with pytest.raises(ValueError, match="learners must have a parameter label_distance"):
-        AutoLearner([MLKR()], label_distance=named).fit(points, hours)
+        mf.AutoLearner([mf.MLKR()], label_distance=named).fit(points, hours)
 
 
 def test_learners_are_tried_on_a_sample_of_many_points(tmp_path):
@@ -235,22 +226,22 @@ def test_learners_are_tried_on_a_sample_of_many_points(tmp_path):
     points = rng.normal(size=(6000, 8)) * [1, 1, *[2] * 6]
     points[:, 0] += 4 * labels
     points = points @ rng.normal(size=(8, 8))
-    auto = AutoLearner([LFDA()]).fit(points, labels)
+    auto = mf.AutoLearner([mf.LFDA()]).fit(points, labels)
     assert auto.judgement_.n_held_out <= 5000 and auto.judgement_.name == "LFDA"
     np.save(tmp_path / "points.npy", points)
     stored = np.load(tmp_path / "points.npy", mmap_mode="r")
-    same = AutoLearner([LFDA()]).fit(stored, labels)
+    same = mf.AutoLearner([mf.LFDA()]).fit(stored, labels)
     np.testing.assert_allclose(same.components_, auto.components_)
 
 
 def test_numbers():
     points, labels = make_friedman1(300, noise=1, random_state=0)
-    auto = AutoLearner(random_state=0).fit(points, labels)
-    assert isinstance(auto.learner_, MLKR) and auto.judgement_.measure == "squared_error"
+    auto = mf.AutoLearner(random_state=0).fit(points, labels)
+    assert isinstance(auto.learner_, mf.MLKR) and auto.judgement_.measure == "squared_error"
     spread = np.var(labels)
     assert spread / 8 < auto.judgement_.costs[auto.judgement_.chosen] < auto.judgement_.costs[0]
-    model = KNeighborsRegressor(5, metric=AutoLearner(random_state=0))
-    plain = KNeighborsRegressor(5)
+    model = mf.KNeighborsRegressor(5, metric=mf.AutoLearner(random_state=0))
+    plain = mf.KNeighborsRegressor(5)
     assert cross_val_score(model, points, labels).mean() > 0.05 + np.mean(
         cross_val_score(plain, points, labels)
     )
@@ -261,12 +252,12 @@ def test_what_labels_are():
     points = np.random.default_rng(0).normal(size=(442, 2)) + labels[:, None] / 10
     for params, measure in [
         ({}, "neighbors"),
-        ({"learners": [MLKR(max_iter=3)]}, "squared_error"),
-        ({"learners": [LFDA()]}, "neighbors"),
+        ({"learners": [mf.MLKR(max_iter=3)]}, "squared_error"),
+        ({"learners": [mf.LFDA()]}, "neighbors"),
     ]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            auto = AutoLearner(time_limit=0.1, **params).fit(points, labels)
+            auto = mf.AutoLearner(time_limit=0.1, **params).fit(points, labels)
         assert auto.judgement_.measure == measure
 
 
@@ -276,11 +267,11 @@ def test_classes_and_groups_are_held_out(unit):
     labels = np.repeat(np.arange(40), 6)
     points = rng.normal(size=(40, 6))[labels] + rng.normal(size=(240, 6)) * ([0.2] * 4 + [4] * 2)
     how = {"groups": np.tile(np.arange(6), 40)} if unit == "groups" else {}
-    auto = AutoLearner([LFDA()], Judge(unit=unit)).fit(points, labels, **how)
+    auto = mf.AutoLearner([mf.LFDA()], Judge(unit=unit)).fit(points, labels, **how)
     assert auto.judgement_.unit == unit and auto.judgement_.chosen
     assert f" 240 points of held-out {unit}" in auto.judgement_.reason
     with pytest.raises(ValueError, match="groups"):
-        AutoLearner(judge=Judge(unit="groups")).fit(points, labels)
+        mf.AutoLearner(judge=Judge(unit="groups")).fit(points, labels)
 
 
 def test_views_are_searched_across():
@@ -288,8 +279,8 @@ def test_views_are_searched_across():
     labels, views = np.repeat(np.arange(60), 2), np.tile([0, 1], 60)
     points = rng.normal(size=(60, 6))[labels] + np.outer(views, [0, 0, 0, 0, 5, 5])
     points += 0.2 * rng.normal(size=points.shape)
-    auto = AutoLearner([KISSME_Supervised()]).fit(points, labels, views=views)
-    own = KISSME_Supervised().fit(points, labels, views=views)
+    auto = mf.AutoLearner([mf.KISSME_Supervised()]).fit(points, labels, views=views)
+    own = mf.KISSME_Supervised().fit(points, labels, views=views)
     assert auto.judgement_.costs[0] == pytest.approx(own.judgement_.costs[0], abs=0.05)
     assert auto.judgement_.chosen
 
@@ -297,8 +288,8 @@ def test_views_are_searched_across():
 def test_points_without_weight_do_not_count():
     weight = np.r_[np.ones(178), np.zeros(50)]
     more = np.r_[X, RNG.normal(size=(50, 13))], np.r_[y, RNG.integers(3, size=50)]
-    auto = AutoLearner([LFDA()]).fit(*more, sample_weight=weight)
-    np.testing.assert_allclose(auto.components_, AutoLearner([LFDA()]).fit(X, y).components_)
+    auto = mf.AutoLearner([mf.LFDA()]).fit(*more, sample_weight=weight)
+    np.testing.assert_allclose(auto.components_, mf.AutoLearner([mf.LFDA()]).fit(X, y).components_)
 
 
 def test_more_features_than_points():
@@ -306,24 +297,24 @@ def test_more_features_than_points():
     labels = np.arange(60) % 3
     points = rng.normal(size=(60, 300))
     points[:, :3] += 4 * np.eye(3)[labels]
-    auto = AutoLearner([LFDA()], Judge(errors=0)).fit(points, labels)
+    auto = mf.AutoLearner([mf.LFDA()], Judge(errors=0)).fit(points, labels)
     assert auto.transform(points).shape[0] == 60 and auto.judgement_.chosen
 
 
 def test_it_stands_in_for_a_learner(tmp_path):
-    model = KNeighborsClassifier(metric=AutoLearner([LFDA()])).fit(X, y)
+    model = mf.KNeighborsClassifier(metric=mf.AutoLearner([mf.LFDA()])).fit(X, y)
     assert model.score(X, y) > 0.95
     search = GridSearchCV(
-        make_pipeline(AutoLearner([LFDA()]), KNeighborsClassifier()),
+        make_pipeline(mf.AutoLearner([mf.LFDA()]), mf.KNeighborsClassifier()),
         {"autolearner__judge": ["auto", Judge(measure="vote")]},
     ).fit(X, y)
     assert search.best_score_ > 0.9
-    auto = AutoLearner([LFDA()], Judge(errors=1)).fit(X, y)
+    auto = mf.AutoLearner([mf.LFDA()], Judge(errors=1)).fit(X, y)
     mf.save(auto, tmp_path / "auto.safetensors")
     loaded = mf.load(tmp_path / "auto.safetensors")
     np.testing.assert_array_equal(loaded.transform(X), auto.transform(X))
-    assert isinstance(loaded.judge, PrivateJudge) and isinstance(loaded.learners[0], LFDA)
-    validated = AutoLearner([LFDA()]).fit(X, y, validate=True)
+    assert isinstance(loaded.judge, PrivateJudge) and isinstance(loaded.learners[0], mf.LFDA)
+    validated = mf.AutoLearner([mf.LFDA()]).fit(X, y, validate=True)
     assert validated.validation_.costs[1] < validated.validation_.costs[0]
 
 
@@ -332,10 +323,14 @@ def test_it_stands_in_for_a_learner(tmp_path):
     [
         ({"learners": "nca"}, TypeError, r"learners must be .* Did you mean \[NCA\(\)\]\?"),
         ({"learners": []}, TypeError, "learners must be"),
-        ({"learners": [LFDA]}, TypeError, r"did you mean LFDA\(\)"),
-        ({"learners": [KernelizedMetricLearner(LFDA())]}, TypeError, "learners of a linear map"),
+        ({"learners": [mf.LFDA]}, TypeError, r"did you mean LFDA\(\)"),
+        (
+            {"learners": [mf.KernelizedMetricLearner(mf.LFDA())]},
+            TypeError,
+            "learners of a linear map",
+        ),
         ({"learners": [mf.AdapterLearner()]}, TypeError, "learners of a linear map"),
-        ({"learners": [LFDA(), mf.ITML()]}, TypeError, "all of points or all of tuples"),
+        ({"learners": [mf.LFDA(), mf.ITML()]}, TypeError, "all of points or all of tuples"),
         ({"judge": None}, ValueError, "judge must be 'auto' or a Judge"),
         ({"judge": Judge("squared_error")}, ValueError, "measure of the judge must be"),
         ({"time_limit": -1}, ValueError, "time_limit"),
@@ -343,4 +338,4 @@ def test_it_stands_in_for_a_learner(tmp_path):
 )
 def test_wrong_parameters(params, error, message):
     with pytest.raises(error, match=message):
-        AutoLearner(**params).fit(X, y)
+        mf.AutoLearner(**params).fit(X, y)

@@ -50,6 +50,8 @@ EVERYWHERE = [
 ]
 # Rows that do not hold for MLKR, because its labels are not classes.
 OF_CLASSES = {"fit-y-continuous", "fit-y-strings", "fit-one-class"}
+# Rows that do not hold for AutoLearner, because it takes tuples, too, and has no `n_components`.
+NOT_OF_AUTO = {"fit-3d", "fit-n_components-zero", "fit-n_components-large"}
 SHORT = {"max_iter": 10, "output_iter": 10, "judge": None, "random_state": 0}
 
 
@@ -301,6 +303,7 @@ def cases():
     for name, row in TABLE.items():
         for learner in [*LEARNERS, *(OTHERS if name in EVERYWHERE else [])]:
             of_others = name in OF_CLASSES and not learner._has_classes
+            of_others |= name in NOT_OF_AUTO and learner is mf.AutoLearner
             if row.learner in (None, learner.__name__) and not of_others:
                 yield name, learner
 

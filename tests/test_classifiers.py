@@ -17,19 +17,7 @@ from sklearn.model_selection import (
 from sklearn.utils import get_tags
 from thinned import thinned
 
-from metricfast import (
-    GMML,
-    ITML,
-    MMC,
-    SDML,
-    Constraints,
-    Covariance,
-    KernelizedMetricLearner,
-    MahalanobisMixin,
-    PairsClassifierMixin,
-    QuadrupletsClassifierMixin,
-    TripletsClassifierMixin,
-)
+import metricfast as mf
 from metricfast.constraints import wrap_pairs
 from metricfast.metrics import verification_report
 
@@ -48,22 +36,22 @@ STRATEGIES = [
 ]
 
 
-class Fixed(MahalanobisMixin):
+class Fixed(mf.MahalanobisMixin):
     def fit(self, tuples, y=None):
         self._prepare_tuples(tuples, y)
         self.components_ = L
         return self
 
 
-class Pairs(Fixed, PairsClassifierMixin):
+class Pairs(Fixed, mf.PairsClassifierMixin):
     pass
 
 
-class Triplets(Fixed, TripletsClassifierMixin):
+class Triplets(Fixed, mf.TripletsClassifierMixin):
     pass
 
 
-class Quadruplets(Fixed, QuadrupletsClassifierMixin):
+class Quadruplets(Fixed, mf.QuadrupletsClassifierMixin):
     pass
 
 
@@ -252,12 +240,12 @@ def test_no_pair_is_accepted_at_any_scale(dtype):
     points = np.random.RandomState(0).normal(size=(20, 2, 3)).astype(dtype)
     for scale in (1e-20, 1, 1e9, 1e17, 1e30):
         pairs = points * dtype(scale)
-        learner = Covariance().fit(points[:, 0]).calibrate_threshold(pairs, -np.ones(20))
+        learner = mf.Covariance().fit(points[:, 0]).calibrate_threshold(pairs, -np.ones(20))
         assert np.isfinite(learner.threshold_)
         assert (learner.predict_pairs(pairs) == -1).all()
 
 
-@pytest.mark.parametrize("learner", [ITML(), MMC(), SDML(), GMML()], ids=repr)
+@pytest.mark.parametrize("learner", [mf.ITML(), mf.MMC(), mf.SDML(), mf.GMML()], ids=repr)
 @pytest.mark.parametrize(
     ("given", "message"),
     [({"foo": 1}, "calibration_params: unknown 'foo'; "), ("f_beta", "calibration_params must be")],
@@ -271,11 +259,20 @@ def test_wrong_calibration_params(learner, given, message):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(
     "learner",
-    thinned([ITML(), KernelizedMetricLearner(GMML(), random_state=0), MMC(), SDML(), GMML()], 2),
+    thinned(
+        [
+            mf.ITML(),
+            mf.KernelizedMetricLearner(mf.GMML(), random_state=0),
+            mf.MMC(),
+            mf.SDML(),
+            mf.GMML(),
+        ],
+        2,
+    ),
     ids=lambda learner: repr(learner)[:23],
 )
 def test_scikit_learn_adjusts_and_calibrates_thresholds(learner):
-    sides = Constraints(SPECIES).positive_negative_pairs(100, random_state=0)
+    sides = mf.Constraints(SPECIES).positive_negative_pairs(100, random_state=0)
     pairs, y = wrap_pairs(IRIS, sides)
     fitted = clone(learner).fit(pairs, y)
     fixed = FixedThresholdClassifier(fitted, threshold=-fitted.threshold_, pos_label=1)
@@ -291,12 +288,12 @@ def test_scikit_learn_adjusts_and_calibrates_thresholds(learner):
 def test_labels_of_zero_and_one_are_refused_with_the_remedy(dtype):
     pairs, y = POINTS.reshape(20, 2, 3), np.arange(20) % 2
     with pytest.raises(ValueError, match=r"as np.where\(y, 1, -1\) does"):
-        ITML().fit(pairs, y.astype(dtype))
-    model = ITML(tol=1e9).fit(pairs, np.where(y.astype(dtype), 1, -1))
+        mf.ITML().fit(pairs, y.astype(dtype))
+    model = mf.ITML(tol=1e9).fit(pairs, np.where(y.astype(dtype), 1, -1))
     for method in (model.score, model.calibrate_threshold):
         with pytest.raises(ValueError, match=r"as np.where\(y, 1, -1\) does"):
             method(pairs, y.astype(dtype))
     with pytest.raises(ValueError, match="cross_val_predict does so, unless method='predict'"):
-        cross_val_predict(ITML(), pairs, 2 * y - 1, method="decision_function")
+        cross_val_predict(mf.ITML(), pairs, 2 * y - 1, method="decision_function")
     with pytest.raises(ValueError, match=r"Found an incorrect value\.$"):
-        ITML().fit(pairs, 2 * y)
+        mf.ITML().fit(pairs, 2 * y)

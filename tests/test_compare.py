@@ -35,19 +35,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler, normalize
 from thinned import thinned
 
-from metricfast import (
-    LFDA,
-    LMNN,
-    NCA,
-    Covariance,
-    KISSME_Supervised,
-    KNeighborsClassifier,
-    MultiMetricLMNN,
-    NCAClassifier,
-    compare,
-    learners,
-    solvers,
-)
+import metricfast as mf
+from metricfast import learners, solvers
 from metricfast.comparison import candidates
 from metricfast.comparison.encoding import TableEncoder, encoder_of
 from metricfast.comparison.statistics import adjusted, expected_of_the_best, paired_p_value
@@ -85,11 +74,14 @@ def folds_of(n_splits=5):
 
 
 def test_scores_are_those_of_cross_validation():
-    fixed = {"kissme": KISSME_Supervised(regularization=0.1), "nca": NCA(judge=None, tol=1e-2)}
-    found = compare(X, y, learners=fixed, n_neighbors=3, random_state=0, scale=True)
+    fixed = {
+        "kissme": mf.KISSME_Supervised(regularization=0.1),
+        "nca": mf.NCA(judge=None, tol=1e-2),
+    }
+    found = mf.compare(X, y, learners=fixed, n_neighbors=3, random_state=0, scale=True)
     for name, learner in fixed.items():
-        seeded = learner if name == "kissme" else NCA(judge=None, tol=1e-2, random_state=0)
-        model = make_pipeline(StandardScaler(), KNeighborsClassifier(3, metric=seeded))
+        seeded = learner if name == "kissme" else mf.NCA(judge=None, tol=1e-2, random_state=0)
+        model = make_pipeline(StandardScaler(), mf.KNeighborsClassifier(3, metric=seeded))
         sizes = [len(test) for _, test in folds_of()]
         expected = np.average(cross_val_score(model, X, y, cv=folds_of()), weights=sizes)
         row = rows_of(found)[name]
@@ -123,7 +115,7 @@ def test_a_learner_is_trained_once_a_fold_and_judged_there_in_all_settings(monke
                 found.append((Q, D))
                 continue
             how = {"regularization": value} if value else {"judge": None}
-            learner = KISSME_Supervised(**how).fit(D, y[train])
+            learner = mf.KISSME_Supervised(**how).fit(D, y[train])
             found.append((learner.transform(Q), learner.transform(D)))
         costs.append([costs_of(Search(q, d), y[test], y[train], None) for q, d in found])
         models = [SklearnKNeighbors(5).fit(d, y[train]).predict(q) for q, d in found]
@@ -135,11 +127,11 @@ def test_a_learner_is_trained_once_a_fold_and_judged_there_in_all_settings(monke
         chosen.append(choose(others[..., 0], weight, errors=2, guard=others[..., 1]))
     sizes = [len(test) for _, test in folds_of()]
     expected = np.average([right[i][chosen[i]] for i in range(5)], weights=sizes)
-    fits, fit = [], KISSME_Supervised.fit
+    fits, fit = [], mf.KISSME_Supervised.fit
     monkeypatch.setattr(
-        KISSME_Supervised, "fit", lambda *args, **how: fits.append(0) or fit(*args, **how)
+        mf.KISSME_Supervised, "fit", lambda *args, **how: fits.append(0) or fit(*args, **how)
     )
-    result = compare(X, y, learners="KISSME_Supervised", scale=True)
+    result = mf.compare(X, y, learners="KISSME_Supervised", scale=True)
     assert rows_of(result)["KISSME_Supervised"].score == pytest.approx(expected, abs=1e-12)
     assert len(fits) == 6  # five folds, and all points at last
 
@@ -149,7 +141,7 @@ def test_the_best_is_fitted_with_the_setting_that_the_folds_chose():
     rng = np.random.default_rng(0)
     points = np.c_[labels + 0.5 * rng.normal(size=180), 3 * rng.normal(size=(180, 4))]
     for name in ("NCA", "LFDA"):
-        found = compare(points, labels, learners=name, random_state=0, scale=False)
+        found = mf.compare(points, labels, learners=name, random_state=0, scale=False)
         assert found.best_name_ == name
         learner = found.best_estimator_[-1].metric_
         assert learner.judge == found.best_estimator_[-1].metric.judge == "auto"
@@ -203,16 +195,16 @@ def test_a_race_drops_who_cannot_win_and_says_so():
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(3), 60)
     points = np.c_[labels + 0.4 * rng.normal(size=180), 3 * rng.normal(size=(180, 4))]
-    given = {"learns": LFDA(), "none": Covariance(), "late": NCA()}
+    given = {"learns": mf.LFDA(), "none": mf.Covariance(), "late": mf.NCA()}
     how = {"learners": given, "scale": False, "random_state": 0, "refit": False}
-    race, full = compare(points, labels, race=True, **how), compare(points, labels, **how)
+    race, full = mf.compare(points, labels, race=True, **how), mf.compare(points, labels, **how)
     assert all(row.n_folds == 5 for row in full.rows)
     assert race.best_name_ == full.best_name_
     rows = rows_of(race)
     assert re.fullmatch(r"dropped after fold 2 of 5: 0\.\d+ behind learns", rows["none"].note)
     assert rows["none"].n_folds == 2 and np.isnan(rows["none"].score)
     easy = np.c_[labels * 10.0, rng.normal(size=180)]
-    nobody = compare(easy, labels, race=True, **how)
+    nobody = mf.compare(easy, labels, race=True, **how)
     notes = {row.note for row in nobody.rows if row.learner in given}
     assert notes == {"not tried: at most 0.000 to gain over Euclidean"}
     assert nobody.best_name_ == "Euclidean"
@@ -221,7 +213,7 @@ def test_a_race_drops_who_cannot_win_and_says_so():
 @pytest.mark.parametrize("measure", ["verification", "retrieval", "nearest"])
 def test_the_judge_says_what_it_is_for(measure):
     judge = Judge(measure=measure)
-    found = compare(X, y, learners=["LFDA", "cosine", "NCAClassifier"], judge=judge, scale=True)
+    found = mf.compare(X, y, learners=["LFDA", "cosine", "NCAClassifier"], judge=judge, scale=True)
     assert found.task.startswith(f"1 - cost by {measure}: 178 points")
     rows = rows_of(found)
     assert "without a distance" in rows["NCAClassifier"].note and "one answer" not in rows
@@ -243,11 +235,14 @@ def test_whole_groups_are_held_out():
     labels = (np.arange(40) % 2)[groups]
     points = rng.normal(size=(40, 4))[groups] + 0.01 * rng.normal(size=(200, 4))
     how = {"learners": "LFDA", "refit": False, "scale": False, "n_neighbors": 1}
-    alone, apart = compare(points, labels, **how), compare(points, labels, groups=groups, **how)
+    alone, apart = (
+        mf.compare(points, labels, **how),
+        mf.compare(points, labels, groups=groups, **how),
+    )
     assert rows_of(alone)["Euclidean"].score == 1 and rows_of(apart)["Euclidean"].score < 0.8
     assert "5 folds of groups" in apart.task
     with pytest.raises(ValueError, match="needs the group of each point"):
-        compare(points, labels, judge=Judge(unit="groups"), **how)
+        mf.compare(points, labels, judge=Judge(unit="groups"), **how)
 
 
 @pytest.mark.parametrize("scoring", [None, "balanced_accuracy"])
@@ -258,7 +253,7 @@ def test_held_out_points_choose_the_units_of_the_learners(scoring):
     how = {"learners": ["KISSME_Supervised", "cosine"], "refit": False, "scoring": scoring}
     for spread, better in [(100, True), (0.1, False)]:
         found, expected = (
-            rows_of(compare(points * [1, spread], labels, scale=scale, **how))
+            rows_of(mf.compare(points * [1, spread], labels, scale=scale, **how))
             for scale in ("auto", better)
         )
         for name in how["learners"]:
@@ -270,14 +265,14 @@ def test_copies_of_a_point_are_in_one_fold():
     points, labels = rng.normal(size=(60, 3)), np.arange(60) % 2
     twice, both = np.repeat(points, 2, axis=0), np.repeat(labels, 2)
     how = {"learners": "cosine", "n_neighbors": 1, "scale": False, "refit": False}
-    once, found = compare(points, labels, **how), compare(twice, both, **how)
+    once, found = mf.compare(points, labels, **how), mf.compare(twice, both, **how)
     assert [row.score for row in once.rows] == [row.score for row in found.rows]
     assert rows_of(found)["Euclidean"].score < 0.8
 
 
 def test_distances_that_learn_nothing_are_compared_by_name():
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
-    found = compare(X, y, learners=list(candidates.DISTANCES), cv=folds, scale=True)
+    found = mf.compare(X, y, learners=list(candidates.DISTANCES), cv=folds, scale=True)
     for name in candidates.DISTANCES:
         model = make_pipeline(StandardScaler(), SklearnKNeighbors(5, metric=name))
         right = cross_val_predict(model, X, y, cv=folds) == y
@@ -289,26 +284,28 @@ def test_distances_that_learn_nothing_are_compared_by_name():
 def test_continuous_labels_are_scored_by_the_r2_of_all_held_out_points():
     points, labels = load_iris(return_X_y=True)[0][:, :3], load_iris().data[:, 3]
     folds = KFold(5, shuffle=True, random_state=0)
-    found = compare(points, labels, learners=LinearRegression(), cv=folds)
+    found = mf.compare(points, labels, learners=LinearRegression(), cv=folds)
     assert "continuous" in found.task
     predicted = np.empty(150)
     for train, test in folds.split(points):
         predicted[test] = LinearRegression().fit(points[train], labels[train]).predict(points[test])
     r2 = 1 - ((predicted - labels) ** 2).sum() / ((labels - labels.mean()) ** 2).sum()
     assert rows_of(found)["LinearRegression"].score == pytest.approx(r2, abs=1e-12)
-    both = compare(points, np.c_[labels, labels], learners="MLKR", random_state=0, refit=False)
-    one = compare(points, labels, learners="Covariance", random_state=0, refit=False)
+    both = mf.compare(points, np.c_[labels, labels], learners="MLKR", random_state=0, refit=False)
+    one = mf.compare(points, labels, learners="Covariance", random_state=0, refit=False)
     assert rows_of(both)["Euclidean"].score == pytest.approx(rows_of(one)["Euclidean"].score)
 
 
 def test_a_scorer_gives_the_mean_of_folds():
     cv = RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0)
-    by_scorer = compare(X, y, learners="LFDA", cv=cv, scoring="balanced_accuracy", random_state=0)
+    by_scorer = mf.compare(
+        X, y, learners="LFDA", cv=cv, scoring="balanced_accuracy", random_state=0
+    )
     assert by_scorer.task.startswith("balanced_accuracy")
     expected = cross_val_score(by_scorer.best_estimator_, X, y, cv=cv, scoring="balanced_accuracy")
     row = rows_of(by_scorer)[by_scorer.best_name_]
     assert row.score == pytest.approx(expected.mean(), abs=1e-12)
-    by_points = compare(X, y, learners="LFDA", cv=cv, random_state=0)  # each held out twice
+    by_points = mf.compare(X, y, learners="LFDA", cv=cv, random_state=0)  # each held out twice
     assert abs(rows_of(by_points)["LFDA"].score - row.score) < 0.05
 
 
@@ -337,7 +334,9 @@ def test_a_scorer_finds_a_gain_that_folds_are_too_few_for():
     rng = np.random.default_rng(0)
     labels = rng.integers(2, size=600)
     points = np.c_[2 * labels + rng.normal(size=600), rng.normal(size=(600, 60))]
-    found = compare(points, labels, learners="LFDA", scoring="roc_auc", random_state=0, refit=False)
+    found = mf.compare(
+        points, labels, learners="LFDA", scoring="roc_auc", random_state=0, refit=False
+    )
     row = rows_of(found)["LFDA"]
     assert row.difference > 0.03 and row.p_value < 0.01 and row.change == "better"
     assert "expect" not in found.verdict()  # not repeated if it equals the score
@@ -361,7 +360,7 @@ def test_intervals_end_where_scores_do(scoring, least, most):
     X, y = load_wine(return_X_y=True)
     cv = RepeatedStratifiedKFold(n_splits=5, n_repeats=2, random_state=0)
     options = {} if scoring is None else {"scoring": scoring}
-    result = compare(X, y, learners=["LFDA", "cityblock"], cv=cv, refit=False, **options)
+    result = mf.compare(X, y, learners=["LFDA", "cityblock"], cv=cv, refit=False, **options)
     for row in result.rows:
         assert least <= row.low <= row.score <= row.high <= most, row
 
@@ -382,11 +381,11 @@ def test_bounds_of_scores():
 
 
 def test_the_row_of_one_answer():
-    row = rows_of(compare(X, y, learners="LFDA", random_state=0, refit=False))["one answer"]
+    row = rows_of(mf.compare(X, y, learners="LFDA", random_state=0, refit=False))["one answer"]
     assert row.score == pytest.approx(np.bincount(y).max() / len(y))
     assert np.isnan(row.p_value)
     points = np.random.default_rng(0).normal(size=(60, 2))
-    found = compare(points, points[:, 0], learners="Covariance", random_state=0, refit=False)
+    found = mf.compare(points, points[:, 0], learners="Covariance", random_state=0, refit=False)
     assert -0.1 < rows_of(found)["one answer"].score <= 0
 
 
@@ -407,37 +406,39 @@ def test_paired_tests():
 
 
 def test_a_learner_that_would_take_too_long_is_stopped_and_the_next_one_tried():
-    endless = NCA(solver=solvers.Adam(max_epochs=10**7), judge=None)
-    found = compare(X, y, learners=[endless, LFDA()], time_limit=2, random_state=0)
+    endless = mf.NCA(solver=solvers.Adam(max_epochs=10**7), judge=None)
+    found = mf.compare(X, y, learners=[endless, mf.LFDA()], time_limit=2, random_state=0)
     rows = rows_of(found)
     assert "s in fold 1 of 5: all would take more" in rows["NCA"].note
     assert np.isnan(rows["NCA"].score) and found.rows[-1].learner == "NCA"
     assert rows["LFDA"].n_folds == 5 and endless.callbacks is None
-    none = compare(X, y, learners="LFDA", time_limit=0, random_state=0)
+    none = mf.compare(X, y, learners="LFDA", time_limit=0, random_state=0)
     assert rows_of(none)["LFDA"].note == "no time left"
     assert none.best_name_ == "scaled Euclidean"
 
 
 @pytest.mark.parametrize("limit", [None, 1000])
 def test_ctrl_c_leaves_what_was_done(limit):
-    given = [LFDA(), Interrupted(), NCA()]
-    found = compare(X, y, learners=given, random_state=0, time_limit=limit)
+    given = [mf.LFDA(), Interrupted(), mf.NCA()]
+    found = mf.compare(X, y, learners=given, random_state=0, time_limit=limit)
     assert found.interrupted_ and found.best_estimator_ is None
     assert set(rows_of(found)) == {"Euclidean", "scaled Euclidean", "one answer", "LFDA"}
     assert repr(found).endswith("interrupted")
 
 
 def test_learners_that_cannot_say_why():
-    found = compare(X, y, learners={"many": LFDA(n_components=99), "LFDA": LFDA()}, random_state=0)
+    found = mf.compare(
+        X, y, learners={"many": mf.LFDA(n_components=99), "LFDA": mf.LFDA()}, random_state=0
+    )
     assert "n_components" in rows_of(found)["many"].note
     assert rows_of(found)["LFDA"].score > 0.9
 
 
 def test_predictors_are_judged_by_what_they_predict():
-    model = NCAClassifier(max_epochs=2, random_state=0)
-    metrics = MultiMetricLMNN(max_iter=5)
+    model = mf.NCAClassifier(max_epochs=2, random_state=0)
+    metrics = mf.MultiMetricLMNN(max_iter=5)
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
-    found = compare(X, y, learners=[model, metrics], cv=folds, random_state=0, scale=True)
+    found = mf.compare(X, y, learners=[model, metrics], cv=folds, random_state=0, scale=True)
     predicted = cross_val_predict(make_pipeline(StandardScaler(), model), X, y, cv=folds)
     assert rows_of(found)["NCAClassifier"].score == pytest.approx((predicted == y).mean())
     assert rows_of(found)["MultiMetricLMNN"].score > 0.9
@@ -445,13 +446,15 @@ def test_predictors_are_judged_by_what_they_predict():
 
 def test_a_checkpoint_goes_on(tmp_path, monkeypatch):
     path = tmp_path / "trials.safetensors"
-    first = compare(X, y, learners=["LFDA"], checkpoint=path, refit=False)
-    monkeypatch.setattr(LFDA, "fit", None)  # all trials are recorded already
-    again = compare(X, y, learners=["LFDA", "Covariance"], checkpoint=path, n_jobs=1, refit=False)
+    first = mf.compare(X, y, learners=["LFDA"], checkpoint=path, refit=False)
+    monkeypatch.setattr(mf.LFDA, "fit", None)  # all trials are recorded already
+    again = mf.compare(
+        X, y, learners=["LFDA", "Covariance"], checkpoint=path, n_jobs=1, refit=False
+    )
     assert rows_of(again)["LFDA"].score == rows_of(first)["LFDA"].score
     assert "Covariance" in rows_of(again)
     with pytest.raises(ValueError, match="other data"):
-        compare(X + 1, y, learners=["LFDA"], checkpoint=path)
+        mf.compare(X + 1, y, learners=["LFDA"], checkpoint=path)
 
 
 WRONG = [None, "text", -1.0, 10**400, math.inf, math.nan, [], {}]
@@ -476,7 +479,7 @@ def test_a_checkpoint_of_workers_is_read_with_any_number_of_threads(tmp_path):
 def test_a_checkpoint_of_wrong_content_is_refused(tmp_path):
     path = tmp_path / "trials.safetensors"
     how = {"learners": ["Covariance"], "checkpoint": path, "refit": False, "cv": 2}
-    compare(X, y, **how)
+    mf.compare(X, y, **how)
     metadata, state, arrays = contents(path.read_bytes())
     key = next(iter(arrays))
     states = [state | {name: wrong} for name in state for wrong in WRONG]
@@ -493,12 +496,12 @@ def test_a_checkpoint_of_wrong_content_is_refused(tmp_path):
     for each, values in changed:
         rewritten(path, metadata, each, values)
         with pytest.raises(ValueError, match=path.name):
-            compare(X, y, **how)
+            mf.compare(X, y, **how)
 
 
 def test_tables_with_preprocessing():
     table = pd.DataFrame({"kind": np.array(["a", "b", "c"])[y], "noise": X[:, 0].round()})
-    found = compare(
+    found = mf.compare(
         table,
         y.astype(str),
         learners="LFDA",
@@ -520,22 +523,22 @@ def test_frames_are_encoded_by_default():
             "value": values,
         }
     )
-    found = compare(table, y, learners=["LFDA", "NCAClassifier"], cv=3, random_state=0)
+    found = mf.compare(table, y, learners=["LFDA", "NCAClassifier"], cv=3, random_state=0)
     assert rows_of(found)["LFDA"].score > 0.95
     assert (found.best_estimator_.predict(table) == y).mean() > 0.95
-    named = compare(table.assign(y=y), "y", learners=["LFDA"], cv=3, random_state=0)
+    named = mf.compare(table.assign(y=y), "y", learners=["LFDA"], cv=3, random_state=0)
     assert rows_of(named)["LFDA"].score == rows_of(found)["LFDA"].score
     with pytest.raises(ValueError, match="be the name of a column of X"):
-        compare(table, "z")
+        mf.compare(table, "z")
     with pytest.raises(ValueError, match="'free' that hardly repeats"):
-        compare(table.assign(free=[f"row {i}" for i in range(len(y))]), y)
+        mf.compare(table.assign(free=[f"row {i}" for i in range(len(y))]), y)
 
 
 def test_sparse_points_are_compared_as_arrays(tmp_path):
     table = pd.DataFrame({"kind": np.array(["a", "b", "c"])[y], "other": X[:, 0].round()})
     found = [
-        compare(
-            table, y, learners=["LFDA", NCAClassifier(max_epochs=5)], cv=3, random_state=0,
+        mf.compare(
+            table, y, learners=["LFDA", mf.NCAClassifier(max_epochs=5)], cv=3, random_state=0,
             preprocessing=OneHotEncoder(sparse_output=sparse, handle_unknown="ignore"),
         )
         for sparse in (True, False)
@@ -545,10 +548,10 @@ def test_sparse_points_are_compared_as_arrays(tmp_path):
     for preprocessing in (None, TruncatedSVD(3)):
         folds = StratifiedKFold(3, shuffle=True, random_state=0)
         how = {"learners": "LFDA", "random_state": 0, "checkpoint": file, "cv": folds}
-        given = compare(points, y, preprocessing=preprocessing, **how)
+        given = mf.compare(points, y, preprocessing=preprocessing, **how)
         assert rows_of(given)["LFDA"].score > 0.9
         with pytest.raises(ValueError, match="is of a training with other"):
-            compare(2 * points, y, preprocessing=preprocessing, **how)
+            mf.compare(2 * points, y, preprocessing=preprocessing, **how)
         file.unlink()
     assert rows_of(found[0])["NCAClassifier"].score > 0.9
     for one, other in zip(*(each.rows for each in found), strict=True):
@@ -574,7 +577,7 @@ def test_dates_of_a_frame_are_numbers(kind):
         pl = pytest.importorskip("polars")
         frame = pl.from_pandas(frame)
         frame = frame.to_arrow() if kind == "arrow" else frame
-    found = compare(frame, "y", learners=["LFDA"], random_state=0)
+    found = mf.compare(frame, "y", learners=["LFDA"], random_state=0)
     assert rows_of(found)["LFDA"].score > 0.9
     points = frame.drop(columns="y") if hasattr(frame, "iloc") else frame.drop(["y"])
     assert len(found.best_estimator_.predict(points)) == 120
@@ -590,7 +593,7 @@ def test_times_of_day_are_no_dates():
 
 def test_callbacks_see_rows_and_end_the_comparison(capsys):
     seen = []
-    found = compare(
+    found = mf.compare(
         X, y, callbacks=[lambda row: seen.append(row.learner) or row.learner == "LFDA"],
         random_state=0, verbose=True,
     )  # fmt: skip
@@ -604,24 +607,25 @@ def test_callbacks_see_rows_and_end_the_comparison(capsys):
 
 @pytest.mark.parametrize("last", ["Euclidean", "scaled Euclidean", "one answer"])
 def test_a_callback_ends_the_comparison_after_any_baseline(last):
-    found = compare(X, y, callbacks=[lambda row: row.learner == last], random_state=0)
+    found = mf.compare(X, y, callbacks=[lambda row: row.learner == last], random_state=0)
     assert set(rows_of(found)) == {"Euclidean", "scaled Euclidean", "one answer"}
 
 
 @pytest.mark.parametrize(
-    ("labels", "learner"), [(y, LFDA()), (y.astype(str), LFDA()), (X[:, 0], LinearRegression())]
+    ("labels", "learner"),
+    [(y, mf.LFDA()), (y.astype(str), mf.LFDA()), (X[:, 0], LinearRegression())],
 )
 def test_labels_may_be_a_frame_of_one_column(labels, learner):
     how = {"learners": {"it": learner}, "cv": 2, "random_state": 0}
     with pytest.warns(DataConversionWarning, match="^A column-vector y was passed"):
-        found = compare(X, pd.DataFrame({"kind": labels}), **how)
-    expected = compare(X, labels, **how)
+        found = mf.compare(X, pd.DataFrame({"kind": labels}), **how)
+    expected = mf.compare(X, labels, **how)
     assert [row.score for row in found.rows] == [row.score for row in expected.rows]
 
 
 def test_classes_may_be_of_dtype_object():
     found, same = (
-        compare(X, labels, learners="LFDA", random_state=0, refit=False)
+        mf.compare(X, labels, learners="LFDA", random_state=0, refit=False)
         for labels in (y, y.astype(object))
     )
     assert rows_of(found)["LFDA"].score == rows_of(same)["LFDA"].score
@@ -662,7 +666,7 @@ def test_every_learner_of_labelled_points_is_a_candidate_or_left_out_knowingly()
     [
         ({"learners": "LMNNN"}, ValueError, "learners must be names among"),
         ({"learners": "nca"}, ValueError, "Did you mean 'NCA'?"),
-        ({"learners": LMNN}, TypeError, r"did you mean LMNN\(\)"),
+        ({"learners": mf.LMNN}, TypeError, r"did you mean LMNN\(\)"),
         ({"learners": 3}, TypeError, "learners must be"),
         ({"judge": None}, ValueError, "judge must be 'auto' or"),
         ({"judge": Judge(measure="squared_error")}, ValueError, "measure of the judge must be"),
@@ -674,8 +678,8 @@ def test_every_learner_of_labelled_points_is_a_candidate_or_left_out_knowingly()
         ({"race": "yes"}, ValueError, "race must be True"),
         ({"groups": [1, 2]}, ValueError, "groups"),
         ({"learners": []}, ValueError, "learners must have one"),
-        ({"learners": [LFDA(), LFDA(), LFDA()]}, ValueError, "learners has LFDA"),
-        ({"learners": {"Euclidean": LFDA()}}, ValueError, "must not be called"),
+        ({"learners": [mf.LFDA(), mf.LFDA(), mf.LFDA()]}, ValueError, "learners has LFDA"),
+        ({"learners": {"Euclidean": mf.LFDA()}}, ValueError, "must not be called"),
         ({"learners": "EmbeddingLearner"}, ValueError, "EmbeddingLearner has no defaults"),
         ({"y": np.zeros(178)}, ValueError, "two classes"),
         ({"y": np.zeros(178), "task": "numbers"}, ValueError, "y must vary"),
@@ -702,7 +706,7 @@ def test_every_learner_of_labelled_points_is_a_candidate_or_left_out_knowingly()
 )  # fmt: skip
 def test_bad_arguments_are_named(changes, error, message):
     with pytest.raises(error, match=message):
-        compare(**{"X": X, "y": y, "learners": "LFDA", **changes})
+        mf.compare(**{"X": X, "y": y, "learners": "LFDA", **changes})
 
 
 @pytest.mark.parametrize(
@@ -716,7 +720,7 @@ def test_bad_arguments_are_named(changes, error, message):
 def test_too_few_points_are_named_before_anything_is_tried(labels, options, message):
     points = np.random.default_rng(0).normal(size=(len(labels), 2))
     with pytest.raises(ValueError, match=message):
-        compare(points, labels, learners="Covariance", **options)
+        mf.compare(points, labels, learners="Covariance", **options)
 
 
 def test_values_of_numpy_are_plain_in_notes():
@@ -724,7 +728,7 @@ def test_values_of_numpy_are_plain_in_notes():
         def fit(self, X, y):
             raise ValueError("no class [np.str_('no'), np.int64(3)]")
 
-    found = compare(X, y, learners={"picky": Picky()}, random_state=0)
+    found = mf.compare(X, y, learners={"picky": Picky()}, random_state=0)
     assert rows_of(found)["picky"].note == "ValueError: no class ['no', 3]"
 
 
@@ -739,7 +743,7 @@ def test_integers_that_repeat_are_classes():
     ("learners", "options", "task"),
     [
         (["LFDA", "Covariance"], {}, "15 classes"),
-        (make_pipeline(StandardScaler(), LFDA()), {}, "15 classes"),
+        (make_pipeline(StandardScaler(), mf.LFDA()), {}, "15 classes"),
         ("MLKR", {}, "continuous labels"),
         (LinearRegression(), {}, "continuous labels"),
         ("Covariance", {}, "15 classes"),
@@ -750,7 +754,7 @@ def test_integers_that_repeat_are_classes():
 def test_the_learners_decide_what_labels_are(learners, options, task):
     labels = np.tile(np.arange(15), 4)
     points = np.random.default_rng(0).normal(size=(60, 2)) + labels[:, None]
-    found = compare(
+    found = mf.compare(
         points,
         labels,
         learners=learners,
@@ -769,7 +773,7 @@ def test_comparisons_in_threads_leave_the_filters_of_warnings():
     points = np.random.default_rng(0).normal(size=(40, 2))
 
     def run(seed):
-        return compare(points, labels, learners=["LFDA"], cv=3, refit=False, random_state=seed)
+        return mf.compare(points, labels, learners=["LFDA"], cv=3, refit=False, random_state=seed)
 
     with ThreadPoolExecutor(2) as threads:
         list(threads.map(run, range(4)))
@@ -782,17 +786,23 @@ def test_many_small_classes_are_judged_as_new_ones():
     labels = np.repeat(np.arange(60), 3)
     points = rng.normal(size=(60, 8))[labels] + rng.normal(size=(180, 8)) * ([0.1] * 6 + [3] * 2)
     halves = class_halves(labels)
-    found = compare(
-        points, labels, learners=["LFDA", NCAClassifier(max_epochs=1)], scale=False, random_state=0
+    found = mf.compare(
+        points,
+        labels,
+        learners=["LFDA", mf.NCAClassifier(max_epochs=1)],
+        scale=False,
+        random_state=0,
     )
     scores = {row.learner: row.score for row in found.rows}
     assert scores["LFDA"] > scores["Euclidean"] + 0.3 and scores["NCAClassifier"] == 0
     right = np.zeros(len(labels))
     for train, test in halves:
-        Z = LFDA().fit(points[train], labels[train]).transform(points)
+        Z = mf.LFDA().fit(points[train], labels[train]).transform(points)
         right[test] = labels[kneighbors(Z, n_neighbors=1)[1][test, 0]] == labels[test]
     assert scores["LFDA"] == pytest.approx(right.mean())
     assert "nearest of all others" in str(found) and "2 folds of classes" in str(found)
     assert found.best_estimator_.predict(points[:3]).tolist() == [0, 0, 0]
-    dealt = compare(points, labels, learners=["LFDA"], cv=KFold(3), n_neighbors=1, random_state=0)
+    dealt = mf.compare(
+        points, labels, learners=["LFDA"], cv=KFold(3), n_neighbors=1, random_state=0
+    )
     assert "3 folds" in str(dealt)

@@ -103,7 +103,7 @@ def test_registers_in_the_compiled_module(isa: str, present: str, absent: str | 
 
 TESTS = [
     *("test_distance.py", "test_neighbors.py", "test_losses.py", "test_softmax_losses.py"),
-    *("test_database.py", "test_threads.py", "test_search_metrics.py", "test_radius.py"),
+    *("test_database.py", "test_threads.py", "test_search_metrics.py"),
     *("test_inference.py", "test_metrics.py"),
     "test_embedding_losses.py::test_queries_against_a_database",
 ]

@@ -10,28 +10,7 @@ from sklearn.datasets import load_digits, load_wine
 from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 
-from metricfast import (
-    ANMM,
-    DMLMJ,
-    LFDA,
-    LMNN,
-    MCML,
-    MLKR,
-    NCA,
-    NCMML,
-    XQDA,
-    AsymmetricSimilarity,
-    EmbeddingLearner,
-    GMML_Supervised,
-    ITML_Supervised,
-    KISSME_Supervised,
-    LSML_Supervised,
-    MMC_Supervised,
-    NCAClassifier,
-    NCARegressor,
-    RCA_Supervised,
-    SCML_Supervised,
-)
+import metricfast as mf
 from metricfast._labels.binding import bind_labels
 from metricfast.embeddings import Linear
 from metricfast.exceptions import MeasureError
@@ -128,21 +107,21 @@ SPECTRA = np.random.RandomState(1).normal(size=(300, 20))
 SPECTRA[:, :6] += 9 * (PATIENTS[:, None] == list("abcdef"))
 SPECTRA[:, 6] += CASES
 FROM_CLASSES = [
-    LFDA(), ANMM(), DMLMJ(), GMML_Supervised(), KISSME_Supervised(), XQDA(),
-    RCA_Supervised(random_state=0),
+    mf.LFDA(), mf.ANMM(), mf.DMLMJ(), mf.GMML_Supervised(), mf.KISSME_Supervised(), mf.XQDA(),
+    mf.RCA_Supervised(random_state=0),
 ]  # fmt: skip
-ITML_FROM_CLASSES = ITML_Supervised(n_constraints=50, random_state=0)
+ITML_FROM_CLASSES = mf.ITML_Supervised(n_constraints=50, random_state=0)
 FROM_TUPLES = [
     learner.set_params(random_state=0)
     for learner in (
-        ITML_FROM_CLASSES, LSML_Supervised(n_constraints=50),
-        MMC_Supervised(n_constraints=50), SCML_Supervised(n_basis=20, max_iter=500),
+        ITML_FROM_CLASSES, mf.LSML_Supervised(n_constraints=50),
+        mf.MMC_Supervised(n_constraints=50), mf.SCML_Supervised(n_basis=20, max_iter=500),
     )
 ]  # fmt: skip
-TRAINED = [LMNN(max_iter=3), NCA(max_iter=3)]
+TRAINED = [mf.LMNN(max_iter=3), mf.NCA(max_iter=3)]
 EMBEDDED = [
-    AsymmetricSimilarity(solver=LBFGS(2), random_state=0, judge=Judge()),
-    EmbeddingLearner(SupCon(), max_epochs=3, random_state=0),
+    mf.AsymmetricSimilarity(solver=LBFGS(2), random_state=0, judge=Judge()),
+    mf.EmbeddingLearner(SupCon(), max_epochs=3, random_state=0),
 ]
 
 
@@ -162,7 +141,9 @@ def test_learners_hold_out_whole_groups(learner):
     )
 
 
-@pytest.mark.parametrize("learner", [LFDA(), NCA(), ITML_Supervised(n_constraints=20)], ids=repr)
+@pytest.mark.parametrize(
+    "learner", [mf.LFDA(), mf.NCA(), mf.ITML_Supervised(n_constraints=20)], ids=repr
+)
 def test_groups_are_needed_to_hold_them_out(learner):
     asked = clone(learner).set_params(judge=Judge(unit="groups"))
     with pytest.raises(ValueError, match=r"Judge\(unit='groups'\) needs the group of each point"):
@@ -181,7 +162,7 @@ def test_groups_are_needed_to_hold_them_out(learner):
 )
 def test_groups_that_cannot_be_held_out(params, values, text):
     with pytest.raises(ValueError, match=text):
-        LFDA(judge=Judge(**params)).fit(SPECTRA, CASES, groups=values)
+        mf.LFDA(judge=Judge(**params)).fit(SPECTRA, CASES, groups=values)
 
 
 @pytest.mark.filterwarnings("ignore:.*given distance")
@@ -190,12 +171,12 @@ def test_groups_reach_the_splitter_and_if_asked_for_the_learner():
         return float(fitted.judgement_.unit == "groups")
 
     how = {"cv": GroupKFold(2), "scoring": unit_of}
-    assert not cross_val_score(LFDA(), SPECTRA, CASES, groups=PATIENTS, **how).any()
+    assert not cross_val_score(mf.LFDA(), SPECTRA, CASES, groups=PATIENTS, **how).any()
     with config_context(enable_metadata_routing=True):
         given = {"params": {"groups": PATIENTS}}
         with pytest.raises(UnsetMetadataPassedError, match="groups"):
-            cross_val_score(LFDA(), SPECTRA, CASES, **given, **how)
-        alone, asked = (LFDA().set_fit_request(groups=each) for each in (False, True))
+            cross_val_score(mf.LFDA(), SPECTRA, CASES, **given, **how)
+        alone, asked = (mf.LFDA().set_fit_request(groups=each) for each in (False, True))
         assert not cross_val_score(alone, SPECTRA, CASES, **given, **how).any()
         assert cross_val_score(asked, SPECTRA, CASES, **given, **how).all()
         search = GridSearchCV(asked, {"n_components": [1, 2]}, **how)
@@ -438,7 +419,7 @@ def test_a_judgement_prints_its_table():
     ],
 )
 @pytest.mark.parametrize(
-    "learner", [LFDA(), NCA(), RCA_Supervised(n_chunks=50), NCAClassifier()], ids=repr
+    "learner", [mf.LFDA(), mf.NCA(), mf.RCA_Supervised(n_chunks=50), mf.NCAClassifier()], ids=repr
 )
 def test_wrong_judges_are_refused(learner, judge, text):
     with pytest.raises(ValueError, match=text):
@@ -449,21 +430,21 @@ def test_a_measure_must_fit_the_labels():
     with pytest.raises(
         ValueError, match="must be one of classes for these labels; got 'squared_error'"
     ):
-        LFDA(judge=Judge(measure="squared_error")).fit(WINE, KINDS)
+        mf.LFDA(judge=Judge(measure="squared_error")).fit(WINE, KINDS)
     for measure in ("nearest", lambda distances, relevant: distances[:, 0]):
         with pytest.raises(ValueError, match="must be 'auto' or 'squared_error' for these"):
-            MLKR(judge=Judge(measure=measure)).fit(WINE, WINE[:, 0])
+            mf.MLKR(judge=Judge(measure=measure)).fit(WINE, WINE[:, 0])
         with pytest.raises(ValueError, match="must be 'auto' or 'squared_error' for these"):
-            NCARegressor(judge=Judge(measure=measure)).fit(WINE, WINE[:, 0])
+            mf.NCARegressor(judge=Judge(measure=measure)).fit(WINE, WINE[:, 0])
     with pytest.raises(ValueError, match="must be 'auto' if y has several outputs; got 'nearest'"):
-        NCAClassifier(judge=Judge(measure="nearest")).fit(WINE, np.c_[KINDS, KINDS])
+        mf.NCAClassifier(judge=Judge(measure="nearest")).fit(WINE, np.c_[KINDS, KINDS])
 
 
 def test_a_number_is_used_as_it_is():
     for learner in (
-        LFDA(shrinkage=0.2), ANMM(shrinkage=0.2), DMLMJ(reg=0.2),
-        RCA_Supervised(n_chunks=50, shrinkage=0.2), KISSME_Supervised(regularization=0.2),
-        XQDA(regularization=0.2),
+        mf.LFDA(shrinkage=0.2), mf.ANMM(shrinkage=0.2), mf.DMLMJ(reg=0.2),
+        mf.RCA_Supervised(n_chunks=50, shrinkage=0.2), mf.KISSME_Supervised(regularization=0.2),
+        mf.XQDA(regularization=0.2),
     ):  # fmt: skip
         model = learner.fit(WINE, KINDS)
         assert not hasattr(model, "judgement_")
@@ -471,7 +452,7 @@ def test_a_number_is_used_as_it_is():
 
 
 @pytest.mark.parametrize("measure", ["nearest", "retrieval", "verification", "vote"])
-@pytest.mark.parametrize("learner", [LFDA(), NCA(tol=1e-2)], ids=repr)
+@pytest.mark.parametrize("learner", [mf.LFDA(), mf.NCA(tol=1e-2)], ids=repr)
 def test_learners_are_judged_by_the_measure_that_is_asked_for(learner, measure):
     model = clone(learner).set_params(judge=Judge(measure=measure)).fit(WINE, KINDS)
     assert isinstance(model.judgement_, Judgement) and model.judgement_.measure == measure
@@ -480,7 +461,7 @@ def test_learners_are_judged_by_the_measure_that_is_asked_for(learner, measure):
 
 @pytest.mark.parametrize("measure", ["auto", *OF_CLASSES])
 def test_soft_votes_are_judged_by_the_measure_that_is_asked_for(measure):
-    kind = NCARegressor if measure == "squared_error" else NCAClassifier
+    kind = mf.NCARegressor if measure == "squared_error" else mf.NCAClassifier
     how = {"scale": 0.3, "max_epochs": 10, "n_components": 8, "random_state": 0}
     model = kind(judge=Judge(measure=measure, errors=0), **how).fit(WINE, KINDS)
     judgement = model.judgement_
@@ -498,13 +479,13 @@ def test_a_function_may_judge():
     def is_nearest_wrong(distances, relevant):
         return 1.0 - relevant[np.arange(len(distances)), distances.argmin(axis=1)]
 
-    by_function = LFDA(judge=Judge(measure=is_nearest_wrong)).fit(WINE, KINDS).judgement_
-    by_name = LFDA(judge=Judge(measure="nearest")).fit(WINE, KINDS).judgement_
+    by_function = mf.LFDA(judge=Judge(measure=is_nearest_wrong)).fit(WINE, KINDS).judgement_
+    by_name = mf.LFDA(judge=Judge(measure="nearest")).fit(WINE, KINDS).judgement_
     assert by_function.measure == "is_nearest_wrong"
     np.testing.assert_allclose(by_function.costs, by_name.costs)
 
 
-@pytest.mark.parametrize("learner", [LFDA(), NCA()], ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("learner", [mf.LFDA(), mf.NCA()], ids=lambda each: type(each).__name__)
 @pytest.mark.parametrize(
     ("measure", "message"),
     [
@@ -526,7 +507,14 @@ def test_a_function_that_returns_no_costs_is_an_error(learner, measure, message)
 
 @pytest.mark.parametrize(
     "learner",
-    [NCA(), LMNN(), MCML(), NCMML(), LFDA(), ITML_Supervised(gamma=0.1, n_constraints=100)],
+    [
+        mf.NCA(),
+        mf.LMNN(),
+        mf.MCML(),
+        mf.NCMML(),
+        mf.LFDA(),
+        mf.ITML_Supervised(gamma=0.1, n_constraints=100),
+    ],
     ids=lambda each: type(each).__name__,
 )
 def test_the_given_distance_stays_on_noise_and_goes_where_classes_are_far_apart(learner):

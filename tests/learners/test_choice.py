@@ -1,4 +1,4 @@
-"""Embeddings: choice of the start, the number of epochs and normalisation by data."""
+"""Choice of the start, the number of epochs and normalisation by data, and of what is held out."""
 
 import warnings
 
@@ -8,7 +8,8 @@ from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from trained import embedding_learner
 
-from metricfast import AsymmetricSimilarity, EmbeddingLearner, LogRatioLearner, losses
+import metricfast as mf
+from metricfast import losses
 from metricfast.embeddings import MLP, Asymmetric, Linear
 from metricfast.neighbors import kneighbors
 from metricfast.selection import Judge
@@ -27,7 +28,7 @@ NO_BETTER = "Learning was not better than the given distance"
 
 
 def supcon(embedding=None, **params):
-    return EmbeddingLearner(losses.SupCon(), embedding, **{"random_state": 0, **params})
+    return mf.EmbeddingLearner(losses.SupCon(), embedding, **{"random_state": 0, **params})
 
 
 def share_found(queries, database=None):
@@ -49,7 +50,7 @@ def share_found(queries, database=None):
 )
 def test_the_given_distance_stays_where_nothing_is_to_be_learned(loss, embedding):
     with pytest.warns(UserWarning, match=NO_BETTER):
-        model = EmbeddingLearner(loss, embedding, random_state=0).fit(ALIKE[TRAIN], Y[TRAIN])
+        model = mf.EmbeddingLearner(loss, embedding, random_state=0).fit(ALIKE[TRAIN], Y[TRAIN])
     centred = ALIKE[TEST] - ALIKE[TRAIN].mean(axis=0)
     np.testing.assert_allclose(model.transform(ALIKE[TEST]), centred, atol=1e-9)
     assert model.judgement_.name == "given distance"
@@ -65,7 +66,7 @@ def test_the_given_distance_stays_where_nothing_is_to_be_learned(loss, embedding
     ],
 )
 def test_what_serves_new_classes_is_learned(loss, embedding):
-    model = EmbeddingLearner(loss, embedding, random_state=0).fit(NOISY[TRAIN], Y[TRAIN])
+    model = mf.EmbeddingLearner(loss, embedding, random_state=0).fit(NOISY[TRAIN], Y[TRAIN])
     assert share_found(model.transform(NOISY[TEST])) > share_found(NOISY[TEST]) + 0.3
     found = model.judgement_
     assert found.costs[0] - found.costs[found.chosen] > 2 * found.errors[found.chosen] > 0
@@ -170,10 +171,10 @@ TAGS = np.column_stack([OF_TWO > 0, (OF_TWO < 0).all(axis=1)])
     ("learner", "y", "measure"),
     [
         (supcon(), TAGS, "neighbors"),
-        (LogRatioLearner(), OF_TWO, "squared_error"),
-        (LogRatioLearner(), OF_TWO[:, 0], "squared_error"),
-        (LogRatioLearner(label_distance="cityblock"), OF_TWO, "label_distance"),
-        (LogRatioLearner(label_distance="precomputed"), cdist(OF_TWO, OF_TWO), "label_distance"),
+        (mf.LogRatioLearner(), OF_TWO, "squared_error"),
+        (mf.LogRatioLearner(), OF_TWO[:, 0], "squared_error"),
+        (mf.LogRatioLearner(label_distance="cityblock"), OF_TWO, "label_distance"),
+        (mf.LogRatioLearner(label_distance="precomputed"), cdist(OF_TWO, OF_TWO), "label_distance"),
     ],
     ids=["tags", "vectors", "numbers", "distance", "precomputed"],
 )
@@ -192,8 +193,50 @@ def test_two_maps_of_votes_stay_where_small_classes_say_nothing_of_new_ones():
     labels = np.repeat(np.arange(40), 6)
     noise = RNG.normal(size=(240, 8))
     with pytest.warns(UserWarning, match=NO_BETTER):
-        model = AsymmetricSimilarity(random_state=0).fit(CENTRES[labels] + 0.6 * noise, labels)
+        model = mf.AsymmetricSimilarity(random_state=0).fit(CENTRES[labels] + 0.6 * noise, labels)
     np.testing.assert_allclose(model.components_query_, model.components_database_)
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "Learning was not")
-        AsymmetricSimilarity(random_state=0, tied=True).fit(APART, CLASSES)
+        mf.AsymmetricSimilarity(random_state=0, tied=True).fit(APART, CLASSES)
+
+
+LINEAR = [mf.NCA(), mf.MCML(), mf.LDML(), mf.NCMML(), mf.LMNN(n_neighbors=1)]
+every_linear = pytest.mark.parametrize("learner", LINEAR, ids=lambda each: type(each).__name__)
+
+
+@every_linear
+def test_linear_learners_keep_the_given_distance_where_noise_is_the_same_in_all_features(learner):
+    X = CENTRES[Y] + 0.4 * NOISE
+    with pytest.warns(UserWarning, match="Learning was not better than the given distance"):
+        model = learner.fit(X[TRAIN], Y[TRAIN])
+    scale = model.components_[0, 0]
+    np.testing.assert_allclose(model.components_, scale * np.eye(8), atol=1e-12)
+
+
+@every_linear
+def test_a_map_is_learned_that_serves_new_classes(learner):
+    X = CENTRES[Y] + NOISE * ([0.1] * 6 + [3.0] * 2)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "Learning was not")
+        model = learner.fit(X[TRAIN], Y[TRAIN])
+    assert share_found(model.transform(X[TEST])) > share_found(X[TEST]) + 0.3
+
+
+def test_fewer_components_end_at_principal_components():
+    X = np.hstack([CENTRES[Y] + 0.4 * NOISE, 0.01 * RNG.normal(size=(240, 4))])
+    with pytest.warns(UserWarning, match="Learning was not better than the given distance"):
+        L = mf.NCA(n_components=8).fit(X[TRAIN], Y[TRAIN]).components_
+    assert np.ptp(np.linalg.norm(L, axis=1)) < 1e-9 * np.linalg.norm(L)
+    assert np.linalg.norm(L[:, 8:]) < 0.1 * np.linalg.norm(L)
+
+
+def test_what_is_held_out_may_be_named():
+    X = CENTRES[Y[:200] // 5] + 0.4 * NOISE[:200]
+    labels = Y[:200] // 5  # 20 classes of 10 points
+    for judge, unit in ((Judge(unit="classes"), "classes"), ("auto", "points")):
+        with pytest.warns(UserWarning, match=f"by 2 standard errors on held-out {unit}, so"):
+            assert mf.NCA(judge=judge).fit(X, labels).judgement_.unit == unit
+    with pytest.warns(UserWarning, match="Nothing could be held out"):  # three classes
+        mf.NCA(judge=Judge(unit="classes")).fit(X[:30], labels[:30])
+    with pytest.raises(ValueError, match="unit must be"):
+        mf.NCA(judge=Judge(unit="rows")).fit(X, labels)

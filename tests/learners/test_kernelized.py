@@ -12,21 +12,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics.pairwise import pairwise_distances, polynomial_kernel, rbf_kernel
 from sklearn.model_selection import cross_val_score
 
-from metricfast import (
-    ANMM,
-    DMLMJ,
-    GMML,
-    ITML,
-    LSML,
-    MLKR,
-    NCA,
-    OASIS,
-    Covariance,
-    KernelizedMetricLearner,
-    NeighborhoodGerrymanderingRegressor,
-    OASIS_Supervised,
-    TripletLearner,
-)
+import metricfast as mf
 from metricfast.learners.kernel import kernel_map as _kernel_map
 from metricfast.solvers import Adam
 
@@ -39,7 +25,7 @@ SAME = np.where(LABELS[INDEX[:, 0]] == LABELS[INDEX[:, 1]], 1, -1)
 @pytest.mark.parametrize("method", ["nystroem", "kpca"])
 def test_mapped_points_have_the_products_of_the_kernel(method):
     points = FEW + np.random.RandomState(0).uniform(-0.01, 0.01, FEW.shape)
-    wrapper = KernelizedMetricLearner(ANMM(), gamma=0.3, n_components=1000, method=method)
+    wrapper = mf.KernelizedMetricLearner(mf.ANMM(), gamma=0.3, n_components=1000, method=method)
     Z = wrapper.fit(points, LABELS).map_.transform(points - wrapper.mean_)
     K = rbf_kernel(points, gamma=0.3)
     squared = np.add.outer(np.diag(K), np.diag(K)) - 2 * K
@@ -54,7 +40,7 @@ def test_mapped_points_have_the_products_of_the_kernel(method):
 )
 def test_points_far_from_zero_are_mapped_like_near_ones(kernel, method):
     points = np.round(FEW * 2**8) / 2**8  # exact after any shift
-    learner = KernelizedMetricLearner(ANMM(), kernel, 0.3, method=method, random_state=0)
+    learner = mf.KernelizedMetricLearner(mf.ANMM(), kernel, 0.3, method=method, random_state=0)
     near, far = clone(learner).fit(points, LABELS), clone(learner).fit(points + 2.0**40, LABELS)
     pairs = points[INDEX]
     np.testing.assert_allclose(
@@ -67,7 +53,7 @@ def test_points_far_from_zero_are_mapped_like_near_ones(kernel, method):
 
 
 def test_other_kernels_compare_points_with_zero():
-    model = KernelizedMetricLearner(ANMM(), "poly", random_state=0).fit(FEW, LABELS)
+    model = mf.KernelizedMetricLearner(mf.ANMM(), "poly", random_state=0).fit(FEW, LABELS)
     assert not model.mean_.any()
 
 
@@ -77,8 +63,8 @@ def test_many_points_are_mapped_like_few(monkeypatch):
     monkeypatch.setattr(_kernel_map, "_LEAST_ROWS", 7)
     monkeypatch.setattr(_kernel_map, "_PRODUCT", 1)
     points = np.random.RandomState(0).randn(110, 3)
-    wrapper = KernelizedMetricLearner(
-        Covariance(), gamma=0.1, n_components=11, method="kpca", random_state=0
+    wrapper = mf.KernelizedMetricLearner(
+        mf.Covariance(), gamma=0.1, n_components=11, method="kpca", random_state=0
     ).fit(points)
     assert wrapper.map_.eigen_solver == "arpack"
     exact = KernelPCA(11, kernel="rbf", gamma=0.1, eigen_solver="dense").fit_transform(points)
@@ -91,7 +77,7 @@ def test_principal_components_of_every_kernel(kernel, gamma):
     common = {"kernel": kernel, "gamma": gamma, "n_components": 1000, "random_state": 0}
     points = FEW + np.random.RandomState(0).uniform(0, 0.01, FEW.shape)
     maps = [
-        KernelizedMetricLearner(ANMM(), method=method, **common).fit(points, LABELS)
+        mf.KernelizedMetricLearner(mf.ANMM(), method=method, **common).fit(points, LABELS)
         for method in ("nystroem", "kpca")
     ]
     one, other = (pairwise_distances(each.map_.transform(points - each.mean_)) for each in maps)
@@ -105,8 +91,8 @@ def test_parameters_reach_the_kernel():
 
     for method in ("nystroem", "kpca"):
         common = {"n_components": 10, "method": method, "random_state": 0}
-        named = KernelizedMetricLearner(DMLMJ(), "poly", 1.0, 2, 0, **common).fit(FEW, LABELS)
-        own = KernelizedMetricLearner(DMLMJ(), product, kernel_params={"power": 2}, **common)
+        named = mf.KernelizedMetricLearner(mf.DMLMJ(), "poly", 1.0, 2, 0, **common).fit(FEW, LABELS)
+        own = mf.KernelizedMetricLearner(mf.DMLMJ(), product, kernel_params={"power": 2}, **common)
         np.testing.assert_allclose(
             named.pair_distance(FEW[INDEX]),
             own.fit(FEW, LABELS).pair_distance(FEW[INDEX]),
@@ -117,7 +103,7 @@ def test_parameters_reach_the_kernel():
 
 @pytest.mark.parametrize("kernel", ["rbf", "poly", "laplacian"])
 def test_the_default_gamma_follows_the_units_of_the_points(kernel):
-    wrapper = KernelizedMetricLearner(DMLMJ(), kernel, n_components=20, random_state=0)
+    wrapper = mf.KernelizedMetricLearner(mf.DMLMJ(), kernel, n_components=20, random_state=0)
     distances = [wrapper.fit(f * FEW, LABELS).pair_distance(f * FEW[INDEX]) for f in (1, 2.0**13)]
     np.testing.assert_allclose(*distances, rtol=1e-6)
     spread = FEW.std() if kernel == "laplacian" else FEW.var()
@@ -126,7 +112,7 @@ def test_the_default_gamma_follows_the_units_of_the_points(kernel):
 
 
 def test_points_that_leave_no_default_gamma():
-    wrapper = KernelizedMetricLearner(Covariance())
+    wrapper = mf.KernelizedMetricLearner(mf.Covariance())
     with pytest.raises(ValueError, match="2 different points"):
         wrapper.fit(np.ones((5, 2)))
     assert wrapper.map_.gamma == 1
@@ -134,14 +120,14 @@ def test_points_that_leave_no_default_gamma():
         with pytest.raises(ValueError, match="gamma='scale' cannot be computed"):
             wrapper.fit(factor * FEW)
     for method in ("nystroem", "kpca"):
-        wrapper = KernelizedMetricLearner(Covariance(), method=method)
+        wrapper = mf.KernelizedMetricLearner(mf.Covariance(), method=method)
         with np.errstate(all="ignore"), pytest.raises(ValueError, match="kernel 'rbf' gives value"):
             wrapper.fit((1e37 * FEW).astype(np.float32))
 
 
 def test_the_learner_given_is_left_alone_and_its_parameters_can_be_set():
-    learner = DMLMJ()
-    wrapper = KernelizedMetricLearner(learner).set_params(learner__n_neighbors=2)
+    learner = mf.DMLMJ()
+    wrapper = mf.KernelizedMetricLearner(learner).set_params(learner__n_neighbors=2)
     wrapper.fit(FEW, LABELS)
     assert not hasattr(learner, "components_")
     assert wrapper.learner_.n_neighbors == 2
@@ -149,12 +135,12 @@ def test_the_learner_given_is_left_alone_and_its_parameters_can_be_set():
 
 
 def test_pairs_are_mapped_point_by_point():
-    wrapper = KernelizedMetricLearner(GMML(), gamma=0.2, n_components=15, random_state=0)
+    wrapper = mf.KernelizedMetricLearner(mf.GMML(), gamma=0.2, n_components=15, random_state=0)
     formed = clone(wrapper).fit(FEW[INDEX], SAME)
     indexed = clone(wrapper).set_params(preprocessor=FEW).fit(INDEX, SAME)
     np.testing.assert_allclose(formed.transform(FEW), indexed.transform(FEW), rtol=1e-9)
     Z = formed.map_.transform(FEW - formed.mean_)
-    by_hand = GMML().fit(Z[INDEX], SAME)
+    by_hand = mf.GMML().fit(Z[INDEX], SAME)
     np.testing.assert_allclose(
         formed.decision_function(FEW[INDEX]), by_hand.decision_function(Z[INDEX]), rtol=1e-6
     )
@@ -169,20 +155,20 @@ def test_pairs_are_mapped_point_by_point():
 
 
 def test_around_a_classifier_of_tuples_it_is_one():
-    wrapper = KernelizedMetricLearner(GMML(), n_components=15, preprocessor=X, random_state=0)
+    wrapper = mf.KernelizedMetricLearner(mf.GMML(), n_components=15, preprocessor=X, random_state=0)
     assert is_classifier(wrapper)
-    np.testing.assert_array_equal(wrapper.classes_, GMML().classes_)
+    np.testing.assert_array_equal(wrapper.classes_, mf.GMML().classes_)
     # Shuffled, because folds need pairs of both kinds, and these pairs are sorted.
     rows = np.arange(49)
     index = np.r_[np.c_[rows, rows + 1], np.c_[rows, rows + 50]]
     assert np.isfinite(cross_val_score(wrapper, index, np.repeat([1, -1], 49), cv=2)).all()
-    assert is_classifier(KernelizedMetricLearner(wrapper))
-    assert not is_classifier(KernelizedMetricLearner(ANMM()))
-    assert not hasattr(KernelizedMetricLearner(ANMM()), "classes_")
+    assert is_classifier(mf.KernelizedMetricLearner(wrapper))
+    assert not is_classifier(mf.KernelizedMetricLearner(mf.ANMM()))
+    assert not hasattr(mf.KernelizedMetricLearner(mf.ANMM()), "classes_")
 
 
 def test_learners_of_points_classify_no_tuples():
-    wrapper = KernelizedMetricLearner(ANMM()).fit(FEW, LABELS)
+    wrapper = mf.KernelizedMetricLearner(mf.ANMM()).fit(FEW, LABELS)
     assert not any(hasattr(wrapper, name) for name in ("decision_function", "predict", "score"))
     assert not hasattr(wrapper, "threshold_")
     wrapper.calibrate_threshold(FEW[INDEX], SAME)
@@ -194,20 +180,20 @@ def test_learners_of_points_classify_no_tuples():
 @pytest.mark.parametrize(
     ("learner", "data"),
     [
-        (ANMM(), (X, Y)),
-        (MLKR(n_components=2, max_iter=2, judge=None), (X, X[:, 0])),
-        (OASIS_Supervised(random_state=0), (X, np.where(Y == 2, -1, Y))),
-        (GMML(), (FEW[INDEX], SAME)),
-        (LSML(), (X[np.arange(120).reshape(30, 4)],)),
-        (Covariance(), (X, Y)),
+        (mf.ANMM(), (X, Y)),
+        (mf.MLKR(n_components=2, max_iter=2, judge=None), (X, X[:, 0])),
+        (mf.OASIS_Supervised(random_state=0), (X, np.where(Y == 2, -1, Y))),
+        (mf.GMML(), (FEW[INDEX], SAME)),
+        (mf.LSML(), (X[np.arange(120).reshape(30, 4)],)),
+        (mf.Covariance(), (X, Y)),
     ],
     ids=lambda value: type(value).__name__,
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_validation_is_against_the_euclidean_distance_of_the_points_as_given(learner, data):
     expected = clone(learner).fit(*data, validate=True).validation_
-    wrapper = KernelizedMetricLearner(learner, gamma=0.5, n_components=15, random_state=0)
-    for each in (wrapper, KernelizedMetricLearner(wrapper, "linear", random_state=0)):
+    wrapper = mf.KernelizedMetricLearner(learner, gamma=0.5, n_components=15, random_state=0)
+    for each in (wrapper, mf.KernelizedMetricLearner(wrapper, "linear", random_state=0)):
         found = each.fit(*data, validate=True).validation_
         assert found.costs[0] == expected.costs[0] and found.n_held_out == expected.n_held_out
         assert not hasattr(each.learner_, "validation_")
@@ -215,21 +201,23 @@ def test_validation_is_against_the_euclidean_distance_of_the_points_as_given(lea
 
 
 def test_validation_measures_the_whole_and_warns():
-    wrapper = KernelizedMetricLearner(ANMM(), gamma=1e4, random_state=0)
+    wrapper = mf.KernelizedMetricLearner(mf.ANMM(), gamma=1e4, random_state=0)
     with pytest.warns(UserWarning, match="KernelizedMetricLearner learned is worse"):
         found = wrapper.fit(X, Y, validate=True).validation_
     assert found.costs[1] > 0.3 > found.costs[0]
     good = clone(wrapper).set_params(gamma=0.1, preprocessor=X)
     assert good.fit(np.arange(150), Y, validate=True).validation_.costs[1] < 0.1
-    embedding = KernelizedMetricLearner(TripletLearner(2, max_epochs=2), random_state=0)
+    embedding = mf.KernelizedMetricLearner(mf.TripletLearner(2, max_epochs=2), random_state=0)
     assert embedding.fit(X, Y, validate=True).validation_.costs[1] < 0.5
     with pytest.raises(ValueError, match="validate=True needs labels"):
-        KernelizedMetricLearner(Covariance()).fit(X, validate=True)
+        mf.KernelizedMetricLearner(mf.Covariance()).fit(X, validate=True)
 
 
 def test_learners_on_points_predict_and_score_points():
-    learner = NeighborhoodGerrymanderingRegressor(C=1e3, random_state=0, solver=Adam(max_epochs=2))
-    wrapper = KernelizedMetricLearner(learner, n_components=15, random_state=0).fit(X, X[:, 0])
+    learner = mf.NeighborhoodGerrymanderingRegressor(
+        C=1e3, random_state=0, solver=Adam(max_epochs=2)
+    )
+    wrapper = mf.KernelizedMetricLearner(learner, n_components=15, random_state=0).fit(X, X[:, 0])
     assert is_regressor(wrapper)
     Z = wrapper.map_.transform(X - wrapper.mean_)
     np.testing.assert_array_equal(wrapper.predict(X), wrapper.learner_.predict(Z))
@@ -238,7 +226,7 @@ def test_learners_on_points_predict_and_score_points():
 
 def test_a_name_is_no_learner():
     with pytest.raises(TypeError, match="learner must be a metric learner"):
-        KernelizedMetricLearner("NCA").fit(FEW, LABELS)
+        mf.KernelizedMetricLearner("NCA").fit(FEW, LABELS)
 
 
 def test_an_interrupt_leaves_what_the_learner_has_found():
@@ -246,8 +234,8 @@ def test_an_interrupt_leaves_what_the_learner_has_found():
         if state.iteration == 3:
             raise KeyboardInterrupt
 
-    wrapper = KernelizedMetricLearner(
-        NCA(init="identity", judge=None, callbacks=[press]), random_state=0
+    wrapper = mf.KernelizedMetricLearner(
+        mf.NCA(init="identity", judge=None, callbacks=[press]), random_state=0
     )
     with pytest.raises(KeyboardInterrupt):
         wrapper.fit(X, Y)
@@ -261,8 +249,8 @@ def test_an_interrupted_learner_on_tuples_keeps_no_points(monkeypatch):
     def press(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(GMML, "calibrate_threshold", press)
-    wrapper = KernelizedMetricLearner(GMML(), preprocessor=FEW, random_state=0)
+    monkeypatch.setattr(mf.GMML, "calibrate_threshold", press)
+    wrapper = mf.KernelizedMetricLearner(mf.GMML(), preprocessor=FEW, random_state=0)
     with pytest.raises(KeyboardInterrupt):
         wrapper.fit(INDEX, SAME)
     assert np.isfinite(wrapper.pair_distance(INDEX)).all()
@@ -270,7 +258,7 @@ def test_an_interrupted_learner_on_tuples_keeps_no_points(monkeypatch):
 
 
 def test_tuple_methods_before_fit():
-    wrapper = KernelizedMetricLearner(OASIS())
+    wrapper = mf.KernelizedMetricLearner(mf.OASIS())
     for use in (wrapper.pair_score, wrapper.predict, wrapper.decision_function, wrapper.score):
         with pytest.raises(NotFittedError):
             use(FEW[INDEX])
@@ -278,17 +266,19 @@ def test_tuple_methods_before_fit():
 
 def test_weights_reach_the_learner_and_can_be_routed():
     weight = np.random.RandomState(0).uniform(size=len(FEW))
-    wrapper = KernelizedMetricLearner(DMLMJ(), random_state=0)
+    wrapper = mf.KernelizedMetricLearner(mf.DMLMJ(), random_state=0)
     wrapper.fit(FEW, LABELS, sample_weight=weight)
     Z = wrapper.map_.transform(FEW - wrapper.mean_)
-    expected = DMLMJ().fit(Z, LABELS, sample_weight=weight).components_
+    expected = mf.DMLMJ().fit(Z, LABELS, sample_weight=weight).components_
     np.testing.assert_array_equal(wrapper.learner_.components_, expected)
     with config_context(enable_metadata_routing=True):
         request = wrapper.set_fit_request(sample_weight=True).get_metadata_routing()
     assert request.fit.requests == {"sample_weight": True, "validate": None}
     with pytest.raises(TypeError, match="sample_weight"):
-        KernelizedMetricLearner(ITML()).fit(FEW[INDEX], SAME, sample_weight=np.ones(len(INDEX)))
-    pairs = KernelizedMetricLearner(GMML(), random_state=0)
+        mf.KernelizedMetricLearner(mf.ITML()).fit(
+            FEW[INDEX], SAME, sample_weight=np.ones(len(INDEX))
+        )
+    pairs = mf.KernelizedMetricLearner(mf.GMML(), random_state=0)
     plain = pairs.fit(FEW[INDEX], SAME).learner_.components_
     weight = np.where(SAME == 1, 1, np.arange(len(SAME)) % 3)
     found = pairs.fit(FEW[INDEX], SAME, sample_weight=weight).learner_.components_
@@ -297,7 +287,7 @@ def test_weights_reach_the_learner_and_can_be_routed():
 
 def test_a_learner_of_a_similarity_has_no_distance():
     triplets = np.stack([FEW[:10], FEW[1:11], FEW[-10:]], axis=1)
-    wrapper = KernelizedMetricLearner(OASIS(random_state=0), random_state=0).fit(triplets)
+    wrapper = mf.KernelizedMetricLearner(mf.OASIS(random_state=0), random_state=0).fit(triplets)
     assert not hasattr(wrapper, "pair_distance")
     with pytest.raises(AttributeError, match="'KernelizedMetricLearner' has no attribute 'trans"):
         wrapper.transform(FEW)

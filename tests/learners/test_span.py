@@ -9,19 +9,10 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.metrics import pairwise_distances
 
+import metricfast as mf
 import metricfast.learners.linear as linear
 import metricfast.predictors.multi_metric as multi_metric
-from metricfast import (
-    LDML,
-    LMNN,
-    MCML,
-    MLKR,
-    NCA,
-    NCMML,
-    EmbeddingLearner,
-    NeighborhoodGerrymandering,
-    losses,
-)
+from metricfast import losses
 from metricfast._core.wide_map import WideMap
 from metricfast.embeddings import Linear
 from metricfast.learners.gerrymandering.regularizers import penalty
@@ -55,12 +46,13 @@ few = pytest.mark.filterwarnings(
 )
 
 
-OF_NUMBERS = [(MLKR, start) for start in STARTS if start != "lda"]
+OF_NUMBERS = [(mf.MLKR, start) for start in STARTS if start != "lda"]
 
 
 @few
 @pytest.mark.parametrize(
-    ("learner", "start"), [*product([LDML, LMNN, MCML, NCA, NCMML], STARTS), *OF_NUMBERS]
+    ("learner", "start"),
+    [*product([mf.LDML, mf.LMNN, mf.MCML, mf.NCA, mf.NCMML], STARTS), *OF_NUMBERS],
 )
 def test_the_map_is_that_of_training_on_all_features(learner, start, monkeypatch):
     few_steps = {"judge": None, "max_iter": 5, "random_state": 0}
@@ -69,16 +61,16 @@ def test_the_map_is_that_of_training_on_all_features(learner, start, monkeypatch
     monkeypatch.setattr(linear, "LazyBasis", lambda X: None)
     full = model.fit(X, Y).components_
     # MLKR takes the square root of a singular scatter, which halves the number of digits.
-    precision = 1e-6 if learner is MLKR else 1e-9
+    precision = 1e-6 if learner is mf.MLKR else 1e-9
     np.testing.assert_allclose(found, full, atol=precision * np.abs(full).max())
 
 
 EMBEDDINGS = {
-    "SupCon": lambda **more: EmbeddingLearner(losses.SupCon(), **more),
-    "four rows": lambda **more: EmbeddingLearner(losses.SupCon(), Linear(4), **more),
-    "NCA": lambda **more: EmbeddingLearner(losses.NCA(reduction="mean"), **more),
-    "proxies": lambda **more: EmbeddingLearner(losses.ProxyNCA(), **more),
-    "log ratio": lambda **more: EmbeddingLearner(losses.LogRatio(), **more),
+    "SupCon": lambda **more: mf.EmbeddingLearner(losses.SupCon(), **more),
+    "four rows": lambda **more: mf.EmbeddingLearner(losses.SupCon(), Linear(4), **more),
+    "NCA": lambda **more: mf.EmbeddingLearner(losses.NCA(reduction="mean"), **more),
+    "proxies": lambda **more: mf.EmbeddingLearner(losses.ProxyNCA(), **more),
+    "log ratio": lambda **more: mf.EmbeddingLearner(losses.LogRatio(), **more),
 }
 
 
@@ -136,7 +128,9 @@ def test_an_embedding_by_batches_lowers_the_loss_and_keeps_the_rest(name):
 @pytest.mark.usefixtures("from_few_features")
 def test_given_distances_stay_where_nothing_is_learned():
     noise = RNG.normal(size=(N, D))
-    model = EmbeddingLearner(losses.NCA(reduction="mean"), judge=Judge(errors=50), random_state=0)
+    model = mf.EmbeddingLearner(
+        losses.NCA(reduction="mean"), judge=Judge(errors=50), random_state=0
+    )
     model.fit(noise, Y)
     new = RNG.normal(size=(5, D))
     np.testing.assert_allclose(pairwise_distances(model.transform(new)), pairwise_distances(new))
@@ -158,7 +152,7 @@ def test_a_metric_of_each_class_is_that_of_training_on_all_features(rows, monkey
 
 
 @few
-@pytest.mark.parametrize("learner", [LDML, LMNN, MCML, MLKR, NCA, NCMML])
+@pytest.mark.parametrize("learner", [mf.LDML, mf.LMNN, mf.MCML, mf.MLKR, mf.NCA, mf.NCMML])
 def test_a_point_of_weight_two_counts_as_two_points(learner, monkeypatch):
     spans, weight = [], np.arange(N) % 3
     noting = lambda X: spans.append(LazyBasis(X)) or spans[-1]  # noqa: E731
@@ -170,13 +164,13 @@ def test_a_point_of_weight_two_counts_as_two_points(learner, monkeypatch):
     assert len(spans) == 1  # 78 points are too many for 90 features
     monkeypatch.setattr(linear, "LazyBasis", lambda X: None)
     full = model.fit(X, Y, sample_weight=weight).components_
-    precision = 1e-6 if learner is MLKR else 1e-9
+    precision = 1e-6 if learner is mf.MLKR else 1e-9
     np.testing.assert_allclose(found, full, atol=precision * np.abs(full).max())
 
 
 @few
 @pytest.mark.parametrize("params", [{}, {"init": "random"}, {"init": "pca", "n_components": 5}])
-@pytest.mark.parametrize("learner", [NCA, LMNN])
+@pytest.mark.parametrize("learner", [mf.NCA, mf.LMNN])
 def test_sparse_points_have_the_span_of_dense_points(learner, params, monkeypatch):
     """A map of few rows is smaller than an array of the points, which then stay sparse."""
     points = np.where(RNG.uniform(size=X.shape) < 0.3, X, 0)
@@ -197,7 +191,7 @@ def test_sparse_points_have_the_span_of_dense_points(learner, params, monkeypatc
 @few
 def test_callbacks_and_later_fits_see_the_map_of_all_features():
     maps = []
-    model = NCA(
+    model = mf.NCA(
         max_iter=3, judge=None, warm_start=True,
         callbacks=[lambda state: maps.append(state.parameters[0])],
     )  # fmt: skip
@@ -221,13 +215,13 @@ class Diagonal(FlatParameters):
         return np.diag(gradients[0]).copy()
 
 
-class DiagonalNCA(NCA):
+class DiagonalNCA(mf.NCA):
     def _problem(self, data):
         shape = (data.X.shape[1], data.X.shape[1])
         return Problem(data, losses.NCA("log"), preconditioner=Diagonal([shape]))
 
 
-class SparseNCA(NCA):
+class SparseNCA(mf.NCA):
     def _problem(self, data):
         def penalty(arrays, start):
             lengths = np.sqrt((arrays[0] ** 2).sum(axis=0) + 1e-4)
@@ -248,12 +242,12 @@ def test_another_problem_trains_on_all_features(learner, monkeypatch):
 @pytest.mark.parametrize(
     ("model", "width"),
     [
-        (LMNN(), N),
-        (LMNN(solver="adam"), D),
-        (LDML(), N),
-        (NeighborhoodGerrymandering(solver="lbfgs"), N),
-        (NeighborhoodGerrymandering(), N),
-        (NeighborhoodGerrymandering(parameterization="M"), D),
+        (mf.LMNN(), N),
+        (mf.LMNN(solver="adam"), D),
+        (mf.LDML(), N),
+        (mf.NeighborhoodGerrymandering(solver="lbfgs"), N),
+        (mf.NeighborhoodGerrymandering(), N),
+        (mf.NeighborhoodGerrymandering(parameterization="M"), D),
     ],
 )
 def test_an_evaluation_sees_the_span_alone(model, width, monkeypatch):
@@ -272,9 +266,9 @@ def test_an_evaluation_sees_the_span_alone(model, width, monkeypatch):
 @few
 def test_a_basis_is_computed_only_for_problems_in_the_span(monkeypatch):
     monkeypatch.setattr(LazyBasis, "basis", property(lambda self: pytest.fail("not needed")))
-    NeighborhoodGerrymandering(parameterization="M", judge=None).fit(X, Y)
+    mf.NeighborhoodGerrymandering(parameterization="M", judge=None).fit(X, Y)
     with pytest.raises(pytest.fail.Exception, match="not needed"):
-        NCA(max_iter=1).fit(X, Y)
+        mf.NCA(max_iter=1).fit(X, Y)
 
 
 @few
@@ -285,7 +279,7 @@ def test_a_penalty_pulls_in_the_span_as_in_all_features(regularizer):
     basis = samples.span.basis
     L = 0.3 * np.eye(D) + 0.05 * basis @ RNG.normal(size=(N, N)) @ basis.T
     rest = 0.3 * (np.eye(D) - basis @ basis.T)
-    model = NeighborhoodGerrymandering(regularizer=regularizer)
+    model = mf.NeighborhoodGerrymandering(regularizer=regularizer)
     model.classes_ = np.arange(3)
     inside = Objective(model._problem(samples), [L])
     full = Objective(model._problem(replace(samples, span=None)), [L])
@@ -306,18 +300,18 @@ def test_a_penalty_pulls_in_the_span_as_in_all_features(regularizer):
 @pytest.mark.parametrize("regularizer", ["frobenius2", "factors", "trace"])
 def test_gerrymandering_ends_as_low_as_with_all_features(regularizer, monkeypatch):
     params = {"judge": None, "regularizer": regularizer, "solver": Adam(max_epochs=200)}
-    model = NeighborhoodGerrymandering(random_state=0, **params)
+    model = mf.NeighborhoodGerrymandering(random_state=0, **params)
     found = model.fit(X, Y).objective_
     monkeypatch.setattr(linear, "LazyBasis", lambda X: None)
     assert found <= model.fit(X, Y).objective_
 
 
 def test_gerrymandering_continues_from_a_fit_in_the_span():
-    model = NeighborhoodGerrymandering(random_state=0, judge=None, solver=Adam(max_epochs=2))
+    model = mf.NeighborhoodGerrymandering(random_state=0, judge=None, solver=Adam(max_epochs=2))
     before = model.fit(X, Y).components_
     assert before.shape == (D, D)
     assert (model.partial_fit(X[:30], Y[:30]).components_ != before).any()
-    first = NeighborhoodGerrymandering(random_state=0).partial_fit(X, Y)
+    first = mf.NeighborhoodGerrymandering(random_state=0).partial_fit(X, Y)
     assert first.partial_fit(X[::-1], Y[::-1]).components_.shape == (D, D)
 
 

@@ -17,17 +17,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
 from trained import configured
 
-from metricfast import (
-    LDML,
-    LMNN,
-    MCML,
-    MLKR,
-    NCA,
-    NCMML,
-    EmbeddingLearner,
-    NeighborhoodGerrymandering,
-    losses,
-)
+import metricfast as mf
+from metricfast import losses
 from metricfast._core.arrays import as_threads
 from metricfast._core.scatter import local_scatters
 from metricfast.embeddings import Linear
@@ -79,22 +70,22 @@ def test_starts_use_the_threads_of_the_learner(monkeypatch):
         return local_scatters(*given)
 
     monkeypatch.setattr(starts, "local_scatters", noted)
-    NCA(n_jobs=3, max_iter=3).fit(X, Y)
+    mf.NCA(n_jobs=3, max_iter=3).fit(X, Y)
     assert set(used) == {3}
     assert as_threads(None) == before
 
 
 @few
 def test_without_a_scale_it_starts_where_init_says():
-    named = NCA(init="identity", init_scale=None, max_iter=3).fit(X, Y)
-    given = NCA(init=np.eye(4), max_iter=3).fit(X, Y)
+    named = mf.NCA(init="identity", init_scale=None, max_iter=3).fit(X, Y)
+    given = mf.NCA(init=np.eye(4), max_iter=3).fit(X, Y)
     np.testing.assert_array_equal(named.components_, given.components_)
 
 
 @few
 def test_features_of_unlike_units_are_standardized():
     steps = []
-    model = NCA(init_scale="auto", judge=Judge())
+    model = mf.NCA(init_scale="auto", judge=Judge())
     note = [lambda state: steps.append(state.components)]
     clone(model).set_params(max_iter=1, judge=None, callbacks=note).fit(WINE, KINDS)
     size = np.linalg.norm(steps[0], axis=0)
@@ -106,14 +97,14 @@ def test_features_of_unlike_units_are_standardized():
 @pytest.mark.parametrize("value", ["pca", 2, True])
 def test_unknown_scales_are_refused(value):
     with pytest.raises(ValueError, match="init_scale"):
-        NCA(init_scale=value).fit(X, Y)
+        mf.NCA(init_scale=value).fit(X, Y)
 
 
-FOLDED = [NCA(judge=Judge()), MCML(judge=Judge()), LDML(judge=Judge())]
-FOLDED += [NCMML(judge=Judge()), LMNN(judge=Judge())]
+FOLDED = [mf.NCA(judge=Judge()), mf.MCML(judge=Judge()), mf.LDML(judge=Judge())]
+FOLDED += [mf.NCMML(judge=Judge()), mf.LMNN(judge=Judge())]
 SGD = {"solver": Adam(learning_rate=0.1, max_epochs=15), "random_state": 0}
-FOLDED += [NeighborhoodGerrymandering(judge=Judge(), random_state=0)]
-FOLDED += [NCA(**SGD, judge=Judge())]
+FOLDED += [mf.NeighborhoodGerrymandering(judge=Judge(), random_state=0)]
+FOLDED += [mf.NCA(**SGD, judge=Judge())]
 folded = pytest.mark.parametrize("learner", FOLDED, ids=lambda model: type(model).__name__)
 
 
@@ -159,7 +150,7 @@ def test_a_start_that_is_better_is_kept(learner, before, kept, monkeypatch):
     assert np.isfinite(model.objective_) and len(model.loss_curve_) == model.n_iter_
 
 
-@pytest.mark.parametrize("learner", [NCA(), LMNN(n_neighbors=1), NCMML(), LDML()])
+@pytest.mark.parametrize("learner", [mf.NCA(), mf.LMNN(n_neighbors=1), mf.NCMML(), mf.LDML()])
 def test_without_enough_points_to_hold_out_the_given_distance_stays(learner):
     with pytest.warns(UserWarning, match="Nothing could be held out to judge by"):
         model = clone(learner).fit(X[[0, 1, 50, 51]], [0, 0, 1, 1])
@@ -174,9 +165,9 @@ def test_a_regression_is_not_worse_than_its_start():
     points, target = load_diabetes(return_X_y=True)
     neighbors = KNeighborsRegressor(5)
     plain = cross_val_score(neighbors, scale(points), target).mean()
-    learned = make_pipeline(StandardScaler(), MLKR(), neighbors)
+    learned = make_pipeline(StandardScaler(), mf.MLKR(), neighbors)
     assert cross_val_score(learned, points, target).mean() > plain
-    long = make_pipeline(StandardScaler(), MLKR(judge=None), neighbors)
+    long = make_pipeline(StandardScaler(), mf.MLKR(judge=None), neighbors)
     assert cross_val_score(long, points, target).mean() < plain
 
 
@@ -187,7 +178,9 @@ def selected(learner, data):
 
 
 @few
-@pytest.mark.parametrize("learner", [NCA(), LMNN(), NeighborhoodGerrymandering(random_state=0)])
+@pytest.mark.parametrize(
+    "learner", [mf.NCA(), mf.LMNN(), mf.NeighborhoodGerrymandering(random_state=0)]
+)
 def test_auto_makes_folds_where_they_can_be(learner):
     learner = clone(learner).set_params(judge="auto").fit(X, Y)
     folds = clone(learner).set_params(judge=Judge()).fit(X, Y)
@@ -196,7 +189,7 @@ def test_auto_makes_folds_where_they_can_be(learner):
 
 @few
 def test_auto_trains_mini_batches_to_the_end():
-    assert NCA(solver=Adam(max_epochs=7), random_state=0).fit(X, Y).n_iter_ == 7
+    assert mf.NCA(solver=Adam(max_epochs=7), random_state=0).fit(X, Y).n_iter_ == 7
 
 
 @few
@@ -205,7 +198,7 @@ def test_embeddings_may_start_from_standardized_features():
     rng, labels = np.random.default_rng(0), np.repeat([0, 1, 2], 60)
     points = rng.normal(size=(180, 4))
     points[:, 0] += 3 * labels
-    learner = EmbeddingLearner(losses.SupCon(), random_state=0)
+    learner = mf.EmbeddingLearner(losses.SupCon(), random_state=0)
     alike = learner.fit(points, labels).judgement_
     assert not any(name.startswith("standardized") for name in alike.names)
     found = learner.fit(points * [1, 1e3, 1e3, 1e3], labels).judgement_
@@ -216,7 +209,9 @@ def test_embeddings_may_start_from_standardized_features():
 
 @few
 @given_up
-@pytest.mark.parametrize("learner", [NCA(), LMNN(), NeighborhoodGerrymandering(random_state=0)])
+@pytest.mark.parametrize(
+    "learner", [mf.NCA(), mf.LMNN(), mf.NeighborhoodGerrymandering(random_state=0)]
+)
 def test_other_starts_are_tried(learner):
     rng = np.random.default_rng(0)
     labels, points = np.repeat([0, 1], 100), rng.normal(size=(200, 6))
@@ -230,9 +225,9 @@ def test_other_starts_are_tried(learner):
 BY_FOLDS = pytest.mark.parametrize(
     "learner",
     [
-        *(learner(judge="auto", init_scale="auto") for learner in (NCA, MCML)),
-        LMNN(judge="auto"),
-        NeighborhoodGerrymandering(judge="auto", random_state=0, solver=Adam(max_epochs=4)),
+        *(learner(judge="auto", init_scale="auto") for learner in (mf.NCA, mf.MCML)),
+        mf.LMNN(judge="auto"),
+        mf.NeighborhoodGerrymandering(judge="auto", random_state=0, solver=Adam(max_epochs=4)),
     ],
     ids=lambda model: type(model).__name__,
 )
@@ -246,7 +241,7 @@ def test_folds_serve_all_kinds_of_points(learner, tmp_path):
     learner.fit(X.astype(np.float32), Y, sample_weight=weight)
     assert learner.components_.dtype == np.float32
     rare = np.r_[Y[:149], 7]  # the only point of its class
-    labels = rare if not isinstance(learner, LMNN) else Y
+    labels = rare if not isinstance(learner, mf.LMNN) else Y
     short = configured(learner, max_epochs=1, max_iter=1, warm_start=True)
     short = short.fit(csr_array(X), labels)
     assert short.fit(csr_array(X), labels).n_iter_ <= 1
@@ -365,7 +360,7 @@ def test_pairs_of_views_are_judged_though_a_start_overflows():
     known = labels < 60
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = LMNN(n_neighbors=1).fit(points[known], labels[known])
+        model = mf.LMNN(n_neighbors=1).fit(points[known], labels[known])
     assert model.judgement_.n_held_out == 120
 
     def share_found(Z):

@@ -13,21 +13,8 @@ from sklearn.preprocessing import scale
 from thinned import thinned
 from trained import configured, embedding_learner
 
-from metricfast import (
-    LDML,
-    LMNN,
-    MCML,
-    MLKR,
-    NCA,
-    NCMML,
-    AsymmetricSimilarity,
-    EmbeddingLearner,
-    NeighborhoodGerrymandering,
-    NeighborhoodGerrymanderingRegressor,
-    load,
-    losses,
-    save,
-)
+import metricfast as mf
+from metricfast import losses
 from metricfast.callbacks import Checkpoint
 from metricfast.metrics import precision_at_1
 from metricfast.selection import Judge
@@ -37,19 +24,19 @@ from metricfast.solvers import Adam, MiniBatchSolver, Subgradient
 X, Y = load_iris(return_X_y=True)
 X, Y = scale(X)[::2], Y[::2]
 MAPS = [
-    *(each(solver="adam") for each in (NCA, LMNN, MCML, LDML, MLKR, NCMML)),
-    NeighborhoodGerrymandering(),
-    NeighborhoodGerrymandering(solver="subgradient"),
-    NeighborhoodGerrymanderingRegressor(),
+    *(each(solver="adam") for each in (mf.NCA, mf.LMNN, mf.MCML, mf.LDML, mf.MLKR, mf.NCMML)),
+    mf.NeighborhoodGerrymandering(),
+    mf.NeighborhoodGerrymandering(solver="subgradient"),
+    mf.NeighborhoodGerrymanderingRegressor(),
 ]
 EMBEDDING = embedding_learner(losses.NCA())
-LEARNERS = [*MAPS, AsymmetricSimilarity(), EMBEDDING]
+LEARNERS = [*MAPS, mf.AsymmetricSimilarity(), EMBEDDING]
 WEIGHTED = [
-    NCA(),
-    LMNN(min_iter=5),
-    NCMML(),
-    NeighborhoodGerrymandering(solver="lbfgs"),
-    AsymmetricSimilarity(solver="lbfgs"),
+    mf.NCA(),
+    mf.LMNN(min_iter=5),
+    mf.NCMML(),
+    mf.NeighborhoodGerrymandering(solver="lbfgs"),
+    mf.AsymmetricSimilarity(solver="lbfgs"),
 ]
 FULL = [*WEIGHTED, embedding_learner(losses.NCA(), solver="lbfgs")]
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -91,10 +78,10 @@ def test_a_checkpoint_changes_nothing_and_is_gone_on_from(learner, tmp_path):
 
 WRONG = [None, "text", -1, 1.5, 10**30, math.inf, math.nan, True, [], {}, [1.0], "gone"]
 MUTATED = [
-    EmbeddingLearner(losses.NCA(), batch_size=30, early_stopping=True),
-    NCA(judge=None, solver=Adam(batch_size=30)),
-    NCA(early_stopping=True, max_iter=3),
-    NeighborhoodGerrymandering(judge=None, solver=Adam(batch_size=30)),
+    mf.EmbeddingLearner(losses.NCA(), batch_size=30, early_stopping=True),
+    mf.NCA(judge=None, solver=Adam(batch_size=30)),
+    mf.NCA(early_stopping=True, max_iter=3),
+    mf.NeighborhoodGerrymandering(judge=None, solver=Adam(batch_size=30)),
 ]
 
 
@@ -216,7 +203,7 @@ def test_partial_fit_learns_from_one_part_after_another(learner):
         part = rng.permutation(len(X))[:60]
         curves.append(model.partial_fit(X[part], Y[part]).loss_curve_[-1])
     assert model.n_iter_ == 12
-    if not isinstance(learner, EmbeddingLearner):
+    if not isinstance(learner, mf.EmbeddingLearner):
         assert np.mean(curves[-3:]) < np.mean(curves[:3])
     before, copy = parameters(model).copy(), pickle.loads(pickle.dumps(model))
     model.partial_fit(X[:50], Y[:50])
@@ -233,10 +220,10 @@ def test_partial_fit_learns_from_one_part_after_another(learner):
     "learner", [each for each in LEARNERS if hasattr(each, "partial_fit")], ids=str
 )
 def test_partial_fit_goes_on_from_a_model_file(learner, tmp_path):
-    save(of(learner).fit(X, Y), tmp_path / "model")
-    model = load(tmp_path / "model")
+    mf.save(of(learner).fit(X, Y), tmp_path / "model")
+    model = mf.load(tmp_path / "model")
     before = parameters(model).copy()
-    if isinstance(model, EmbeddingLearner):
+    if isinstance(model, mf.EmbeddingLearner):
         with pytest.raises(ValueError, match="cannot continue from a model file"):
             model.partial_fit(X, Y)
         model.set_params(warm_start=True).fit(X, Y)
@@ -247,29 +234,29 @@ def test_partial_fit_goes_on_from_a_model_file(learner, tmp_path):
 
 @pytest.mark.filterwarnings("ignore:.*is worse")
 def test_validate_measures_held_out_queries_against_the_database():
-    learner = of(AsymmetricSimilarity(), judge=Judge("nearest"))
+    learner = of(mf.AsymmetricSimilarity(), judge=Judge("nearest"))
     found = learner.fit(X, Y, X[::2], Y[::2], validate=True).validation_
     test = split_points(X, Y, n_splits=5)[0].queries
     assert found.costs[0] == pytest.approx(1 - precision_at_1(X[test], Y[test], X[::2], Y[::2]))
 
 
-@pytest.mark.parametrize("learner", [NeighborhoodGerrymandering, AsymmetricSimilarity])
+@pytest.mark.parametrize("learner", [mf.NeighborhoodGerrymandering, mf.AsymmetricSimilarity])
 def test_a_part_on_which_the_loss_overflows_is_told(learner):
     with pytest.raises(ValueError, match="not finite in the first epoch"):
         learner(C=1e300, random_state=0).partial_fit(X, Y)
 
 
 def test_a_part_in_other_units_is_refused():
-    model = of(NCA(solver="adam")).partial_fit(X, Y)
+    model = of(mf.NCA(solver="adam")).partial_fit(X, Y)
     with pytest.raises(ValueError, match="X is too large for the units of the first call"):
         model.partial_fit(X * 1e200, Y)
 
 
 ENDLESS = [
-    NCA(solver=Adam(schedule="constant")),
-    NCA(solver=Subgradient()),
-    AsymmetricSimilarity(solver=Adam(schedule="inverse")),
-    AsymmetricSimilarity(solver=Subgradient()),
+    mf.NCA(solver=Adam(schedule="constant")),
+    mf.NCA(solver=Subgradient()),
+    mf.AsymmetricSimilarity(solver=Adam(schedule="inverse")),
+    mf.AsymmetricSimilarity(solver=Subgradient()),
     embedding_learner(losses.NCA(), solver=Adam()),
 ]
 
@@ -286,7 +273,7 @@ def test_more_epochs_continue_a_training_whose_rates_do_not_depend_on_them(learn
 
 
 def test_more_epochs_of_a_cosine_are_another_training(tmp_path):
-    learner = of(NCA(solver="adam"), max_epochs=2, checkpoint=tmp_path / "training").fit(X, Y)
+    learner = of(mf.NCA(solver="adam"), max_epochs=2, checkpoint=tmp_path / "training").fit(X, Y)
     with pytest.raises(ValueError, match="is of a training with other parameters"):
         configured(learner, max_epochs=4).fit(X, Y)
 
@@ -306,9 +293,13 @@ def test_a_checkpoint_of_another_number_of_moments_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("learner", "error", "message"),
     [
-        (NCA(max_iter=0, solver="adam"), ValueError, "max_iter"),
+        (mf.NCA(max_iter=0, solver="adam"), ValueError, "max_iter"),
         (embedding_learner(losses.NCA(), max_epochs=0, solver="lbfgs"), ValueError, "max_epochs"),
-        (NCA(solver=type("Still", (MiniBatchSolver,), {})()), NotImplementedError, "define step"),
+        (
+            mf.NCA(solver=type("Still", (MiniBatchSolver,), {})()),
+            NotImplementedError,
+            "define step",
+        ),
     ],
     ids=str,
 )
@@ -317,7 +308,7 @@ def test_what_a_solver_cannot_do_is_told(learner, error, message):
         learner.fit(X, Y)
 
 
-STOPPING = [NCA(solver="adam"), EMBEDDING, NCA(), AsymmetricSimilarity()]
+STOPPING = [mf.NCA(solver="adam"), EMBEDDING, mf.NCA(), mf.AsymmetricSimilarity()]
 
 
 @pytest.mark.parametrize("learner", STOPPING, ids=str)

@@ -7,30 +7,18 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_wine
 
-from metricfast import (
-    ANMM,
-    DMLMJ,
-    LFDA,
-    XQDA,
-    GMML_Supervised,
-    ITML_Supervised,
-    KISSME_Supervised,
-    LSML_Supervised,
-    MMC_Supervised,
-    RCA_Supervised,
-    SCML_Supervised,
-)
+import metricfast as mf
 
 WINE, KINDS = load_wine(return_X_y=True)
 SPREAD = WINE.std(axis=0)
 CLOSED = [
-    ANMM(), DMLMJ(), GMML_Supervised(), KISSME_Supervised(), LFDA(), XQDA(),
-    RCA_Supervised(n_chunks=20, random_state=0),
+    mf.ANMM(), mf.DMLMJ(), mf.GMML_Supervised(), mf.KISSME_Supervised(), mf.LFDA(), mf.XQDA(),
+    mf.RCA_Supervised(n_chunks=20, random_state=0),
 ]  # fmt: skip
 OF_TUPLES = [
-    ITML_Supervised(gamma=0.01, n_constraints=100, random_state=0), LSML_Supervised(random_state=0),
-    MMC_Supervised(random_state=0), MMC_Supervised(diagonal=True, random_state=0),
-    SCML_Supervised(random_state=0),
+    mf.ITML_Supervised(gamma=0.01, n_constraints=100, random_state=0),
+    mf.LSML_Supervised(random_state=0), mf.MMC_Supervised(random_state=0),
+    mf.MMC_Supervised(diagonal=True, random_state=0), mf.SCML_Supervised(random_state=0),
 ]  # fmt: skip
 GIVEN, STANDARDIZED = "given distance", "standardised features"
 
@@ -125,12 +113,12 @@ def test_units_stay_in_parts(learner):
 @pytest.mark.parametrize(
     ("learner", "how"),
     [
-        (GMML_Supervised(prior="covariance"), {}),
-        (XQDA(), {"views": np.arange(len(WINE)) % 2}),
-        (ITML_Supervised(prior="random"), {}),
-        (ITML_Supervised(), {"bounds": [10.0, 500.0]}),
-        (MMC_Supervised(init="covariance"), {}),
-        (SCML_Supervised(basis=np.eye(13)), {}),
+        (mf.GMML_Supervised(prior="covariance"), {}),
+        (mf.XQDA(), {"views": np.arange(len(WINE)) % 2}),
+        (mf.ITML_Supervised(prior="random"), {}),
+        (mf.ITML_Supervised(), {"bounds": [10.0, 500.0]}),
+        (mf.MMC_Supervised(init="covariance"), {}),
+        (mf.SCML_Supervised(basis=np.eye(13)), {}),
     ],
     ids=lambda each: type(each).__name__,
 )
@@ -143,13 +131,13 @@ def test_units_stay_that_mean_something_to_the_learner(learner, how):
 
 @pytest.mark.parametrize("n_components", [None, 3])
 def test_attributes_of_learners_of_tuples_are_in_the_units_of_the_points(n_components):
-    mmc = MMC_Supervised(shrinkage=None, n_components=n_components, random_state=0)
+    mmc = mf.MMC_Supervised(shrinkage=None, n_components=n_components, random_state=0)
     mmc.fit(WINE, KINDS)
     assert STANDARDIZED in mmc.judgement_.names and mmc.shrinkage_target_ == "variance"
     L = np.linalg.eigh(mmc.A_)[1].T[::-1][: n_components or 13]
     kept = mmc.components_.T @ mmc.components_
     np.testing.assert_allclose(L @ kept @ L.T, L @ mmc.A_ @ L.T, rtol=1e-9, atol=1e-12)
-    itml = ITML_Supervised(random_state=0, shrinkage=None).fit(WINE, KINDS)
+    itml = mf.ITML_Supervised(random_state=0, shrinkage=None).fit(WINE, KINDS)
     assert 0 < itml.bounds_[0] < itml.bounds_[1] < np.ptp(WINE / SPREAD, axis=0).sum()
 
 
