@@ -469,10 +469,10 @@ def test_a_checkpoint_of_workers_is_read_with_any_number_of_threads(tmp_path):
         return [try_learner(scoring, predictor, X, y, fold) for fold in folds]
 
     how = {"learners": ["Covariance"], "checkpoint": tmp_path / "trials", "refit": False, "cv": 2}
-    first = compare(X, y, **how, n_jobs=1, _try_folds=on_workers)
+    first = mf.compare(X, y, **how, n_jobs=1, _try_folds=on_workers)
     assert len(tried) == 8  # of three baselines and the learner
-    assert repr(compare(X, y, **how, n_jobs=2, _try_folds=on_workers)) == repr(first)
-    assert repr(compare(X, y, **how)) == repr(first)
+    assert repr(mf.compare(X, y, **how, n_jobs=2, _try_folds=on_workers)) == repr(first)
+    assert repr(mf.compare(X, y, **how)) == repr(first)
     assert len(tried) == 8
 
 

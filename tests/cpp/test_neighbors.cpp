@@ -194,6 +194,22 @@ TEST(a_pool_does_the_work) {
     CHECK(indices == expected);
 }
 
+TEST(per_class_pads) {
+    const RowMatrix<double> y = random_points<double>(30, 2);
+    std::vector<std::int64_t> labels(30, 0);
+    labels[4] = labels[20] = 2;
+    std::vector<double> distances(30 * 3 * 3);
+    std::vector<std::int64_t> indices(30 * 3 * 3);
+    const Points points(seen(y));
+    kneighbors_per_class<double>(points, points, labels, 3, 3, nullptr, false, distances, indices);
+    for (Index i = 0; i < 30; ++i) {
+        const std::int64_t *row = &indices[i * 9];
+        CHECK(row[0] == (labels[i] == 0 ? i : row[0]) && row[2] >= 0);
+        CHECK(row[3] == -1 && row[5] == -1 && std::isinf(distances[i * 9 + 3]));
+        CHECK(row[6] + row[7] == 24 && row[8] == -1);
+    }
+}
+
 TEST(bad_arguments_are_named) {
     const RowMatrix<double> y = random_points<double>(5, 2);
     const Points points(seen(y));
