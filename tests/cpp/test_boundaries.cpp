@@ -316,6 +316,9 @@ TEST(pairs_of_the_contrastive_loss_are_of_the_problem) {
     const Tags tags(starts, y, members, rows, 6);
     RowProblem<double> problem;
     problem.queries = problem.database = view(x);
+    const ContrastiveLoss<double> of_few({}, {y, few});
+    CHECK_THROWS(bad, "one label", of_few.all_pairs(problem));
+    CHECK_THROWS(bad, "one label", of_few.active_pairs(problem, {}));
     problem.exclude = outside;
     for (const bool active : {false, true})
         CHECK_THROWS(bad, "exclude holds",
