@@ -22,7 +22,6 @@ from metricfast._core.scatter import (
     with_signs,
     within_scatter,
 )
-from metricfast._core.targets import encode
 from metricfast._core.types import Floats, RandomState
 from metricfast._core.wide_map import AnyMap, WideMap, to_array
 from metricfast.exceptions import LossOverflowError
@@ -98,7 +97,7 @@ def discriminant(
     if len(Z) < d:  # the scatters of coordinates in the span of the points are smaller
         axes = svd(Z)[2]
         Z = Z @ axes.T
-    codes = encode(samples.labels[weight > 0], "y")[1]
+    codes = np.unique(samples.labels[weight > 0], return_inverse=True)[1]
     T, S = local_scatters(Z, codes, weight[weight > 0], LOCAL_NEIGHBORS)[:2]
     size, eye = np.trace(T) or 1.0, np.eye(len(T)) / d
     target = T / size if towards == "total" else eye
