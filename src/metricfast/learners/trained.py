@@ -254,9 +254,10 @@ class TrainedLearner(CallbackMixin, ABC):
             if isinstance(rule, HeldOut):
                 train_rows, test_rows = hold_out(rule.fraction, samples.X, samples.class_codes, rng)
                 train_samples = samples.take(train_rows)
-            all_at_once = self._weights_neighbors and not plan.solver.by_batches
-            if all_at_once and takes_weights(self._problem(train_samples).loss):
-                train_samples = deduplicate_if_smaller(train_samples)
+            if self._weights_neighbors and not plan.solver.by_batches:
+                distinct = deduplicate_if_smaller(train_samples)
+                if distinct is not train_samples and takes_weights(self._problem(distinct).loss):
+                    train_samples = distinct
             with naming_held_out(test_rows, n):
                 initial = self._initialize(plan, train_samples, rng, kept)
                 if plan.judge is not None and kept is None and not samples.in_chunks:
