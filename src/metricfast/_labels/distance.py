@@ -166,8 +166,8 @@ def continuous_labels(y: Any, name: str, size: int | None = None) -> Floats:
         numbers = as_real(y, name)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"{error} For labels that are no numbers, give a label_distance, or choose another "
-            "loss or sampler."
+            f"{name} must hold numbers: {error} For other labels, give a label_distance; for tags, "
+            "choose a loss or sampler that takes them."
         ) from error
     return numeric_labels(numbers, name, size)
 
