@@ -80,7 +80,7 @@ def test_a_fit_is_finite_or_names_the_argument(loss):
             assert not fits, here
             text = str(error)
             argument = r"(y|y_database|X_database|database|embedding|sampler|all_anchors)"
-            assert re.search(rf"\b{argument} (must|should|holds)\b", text), text
+            assert re.search(rf"\b{argument} (must|should|holds|is)\b", text), text
             assert re.search(r"[:;] |\. [A-Z]", text), f"{text} What is to be done?"
             assert "ambiguous" not in text and ".." not in text
         else:
