@@ -10,9 +10,9 @@ from thinned import thinned
 
 import metricfast as mf
 from metricfast._core.arguments import as_array, as_numbers, as_real
-from metricfast._core.arrays import as_labels, as_points, as_points_or_source
+from metricfast._core.arrays import as_points, as_points_or_source
 from metricfast._core.checks import check_points
-from metricfast._core.targets import as_label_array
+from metricfast._core.targets import as_label_array, numeric_labels
 
 torch = pytest.importorskip("torch")
 
@@ -41,7 +41,7 @@ def test_labels_are_read_where_they_are():
     labels, numbers = torch.tensor(Y), torch.tensor(VALUES)
     assert np.shares_memory(as_label_array(labels, "y"), labels.numpy())
     assert np.shares_memory(as_numbers(numbers, "y", len(Y)), numbers.numpy())
-    assert np.shares_memory(as_labels(numbers, "y", len(Y)), numbers.numpy())
+    assert np.shares_memory(numeric_labels(numbers, "y", len(Y)), numbers.numpy())
     how = {"preprocessor": None, "reset": True}
     assert np.shares_memory(check_points(mf.NCA(), X, labels, **how)[1], labels.numpy())
 
