@@ -125,7 +125,9 @@ def record(learner: Any, split: Split, unit: str = "auto") -> Record | None:
         return SettledJudge(_verdict=Verdict(replace(learner.judgement_, chosen=1), setting, False))
 
     patches = [patch.object(each, "judge_costs", see) for each in (_judge, model_selection)]
-    with patches[0], patches[1]:
+    # Other measures may choose what the default one gives up.
+    every = patch.object(_judge, "in_reach", lambda costs, *_: np.ones(len(costs), bool))
+    with patches[0], patches[1], every:
         learner.set_params(judge=AllMeasures(unit=unit)).fit(*points)
     ((costs, weight, how),) = seen
     if not costs.size:
