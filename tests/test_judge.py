@@ -401,6 +401,9 @@ def test_a_judgement_prints_its_table():
     assert "nearest on 4 held-out points" in lines[0]
     assert lines[1].split()[:3] == ["given", "distance", "0.7500"]
     assert lines[2].split() == ["*", "shrinkage=0.3", "0.0000", "+0.7500", "0.4330"]
+    given = np.array([0.1, 0.7, 0.4, 0.2, 0.9, 0.3])
+    found = judge_costs(Judge(), names[:2], np.stack([given, 0 * given]), np.ones(6), "", "")
+    assert str(found.costs[1]) == "0.0"
     assert lines[3].endswith("could not be fitted")
     many = judge_costs(
         Judge(), ["given distance", *map(str, range(99))], np.ones((100, 4)), np.ones(4), "", ""

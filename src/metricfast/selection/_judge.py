@@ -437,7 +437,7 @@ def judge_costs(
     reason = f"Learning was {verdict} than the {names[base]} {evidence}"
     if chosen == base and guard is not None and choose(costs[base:], **how | {"guard": None}):
         reason = f"Learning made the nearest neighbours of held-out {unit} worse"
-    found = means(costs[:1], weight) - gains
+    found = np.round(means(costs[:1], weight) - gains, 12) + 0.0  # 0.0 in place of -0.0
     return Judgement(list(names), found, errors, chosen, measure, unit, costs.shape[1], reason)
 
 
