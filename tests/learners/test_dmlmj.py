@@ -78,3 +78,11 @@ def test_a_constant_feature_is_a_last_row_of_zeros():
     expected = np.insert(np.r_[plain.components_, np.zeros((1, 4))], 1, 0, axis=1)
     np.testing.assert_allclose(padded.components_, expected, atol=1e-12)
     np.testing.assert_allclose(padded.eigenvalues_, np.r_[plain.eigenvalues_, 1])
+
+
+def test_every_setting_is_tried_where_features_have_unlike_units():
+    rng, y = np.random.RandomState(0), np.arange(300) % 5
+    points = (rng.randn(5, 6)[y] + rng.randn(300, 6)) * [1, 1, 1, 4, 4, 4]
+    judgement = DMLMJ().fit(points, y).judgement_
+    assert judgement.names[1:] == ["standardised features", "reg=0.6", "reg=0.1", "reg=0.001"]
+    assert len(np.unique(judgement.costs[1:])) == 4

@@ -259,9 +259,17 @@ def check_length(found: Any, size: int, name: str, items: str = "labels, one per
 def check_no_overflow(
     what: str, *results: ArrayLike, remedy: str = "scale its features", name: str = "X"
 ) -> None:
-    """Raise ValueError unless results are finite, which those of very large points may not be."""
-    if not all(np.isfinite(each).all() for each in results):
+    """Raise ValueError if results of very large points are not finite."""
+    if not all(map(_is_finite, results)):
         raise ValueError(f"{name} is so large that {what} overflow: {remedy}.")
+
+
+def _is_finite(values: ArrayLike) -> bool:
+    """Return whether all values are finite; tables are read once, without a mask."""
+    array = np.asarray(values)
+    if array.ndim == 2 and array.flags.c_contiguous and array.dtype in (np.float32, np.float64):
+        return get_kernels().all_finite(array)
+    return bool(np.isfinite(array).all())
 
 
 def is_symmetric(M: NDArray[Any]) -> bool:

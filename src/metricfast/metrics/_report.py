@@ -322,11 +322,14 @@ def _judge_classes(
     places = {"one": 1, "k": search.k, "relevant": max(int(relevant.max()), 1), "all": m}
     depth = max(places[metric.depth] for metric, *_ in asked)
     # Counting takes as long as a search for this share of the references.
-    in_memory = not on_disk(search.queries, search.database)
-    if depth > m // _COUNTED:
-        _warn_of_ranking(search, "sorted" if classes is None else "counted")
-    counts = all(metric.of_ranks is not None for metric, *_ in asked)
-    if counts and classes is not None and in_memory and depth > m // _COUNTED:
+    is_deep = depth > m // _COUNTED
+    counts = (
+        is_deep and not on_disk(search.queries, search.database)
+        and all(metric.of_ranks is not None for metric, *_ in asked)
+    )  # fmt: skip
+    if is_deep:
+        _warn_of_ranking(search, "sorted" if classes is None or not counts else "counted")
+    if counts and classes is not None:
         ranks = search.class_ranks(*classes)
         rows = np.flatnonzero(relevant > 0)
         found = ranks.of_queries(rows), relevant[rows]

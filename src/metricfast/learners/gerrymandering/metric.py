@@ -70,7 +70,7 @@ class GerrymanderingLearner(LinearLearner):
     _selects_batches = True
     _batches_in_span = True
     _keeps_points = True
-    _costs: ClassVar[Floats | None] = None  # of votes, if they are not those of `loss_matrix`
+    _costs: ClassVar[Floats | None] = None  # the costs of votes, in place of `loss_matrix`
 
     def _plan(self) -> Plan:
         plan = super()._plan()

@@ -401,7 +401,7 @@ class _Gram:
 def _gram_matrix(points: Array, pairs: Integers, M: Floats) -> _Gram | None:
     """Return the products of the points in pairs, if they are at most twice the features."""
     used, places = np.unique(pairs, return_inverse=True)
-    # Of more points, the Gram matrix takes longer than M if a third of the pairs move M.
+    # With more points, and a third of the pairs violated, updates of M take less time.
     if len(used) > 2 * len(M):
         return None
     X = points[used].astype(np.float64)

@@ -59,7 +59,7 @@ class _SDML(CallbackMixin, MahalanobisMixin):
 
     @property
     def _spans(self) -> bool:
-        """Whether the result is invariant to rotations, so that the span is enough."""
+        """Whether rotations of the points do not change distances, so that the span is enough."""
         return is_identity(self.prior)
 
     def _learn(self, statistics: Statistics, shrinkage: float) -> None:
